@@ -65,7 +65,8 @@ class GridFigures:
         if isinstance(one, RepeatedTally) and isinstance(other, RepeatedTally):
             found = one.difference(other, confidence=confidence or self._settings["confidence"])
         else:
-            assert not isinstance(one, RepeatedTally) and not isinstance(other, RepeatedTally)
+            assert not isinstance(one, RepeatedTally)
+            assert not isinstance(other, RepeatedTally)
             found = estimate_difference(one, other, **self._at(confidence))
         return found.replace(missing_a=torch.tensor(task.missing[a]), missing_b=torch.tensor(task.missing[b]))
 

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from tensorclass.scores.corrections import benjamini_hochberg, holm
 from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.grid_figures import GridFigures
-from tensorclass.scores.ranking import RankInterval, compact_letters, rank_intervals
 from tensorclass.scores.paired import agreeing_ends, is_significant
+from tensorclass.scores.ranking import RankInterval, compact_letters, rank_intervals
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import difference_dict, estimate_dict
 from tensorclass.scores.run_grid import GridTask, run_grid, task_figures

@@ -70,13 +70,14 @@ def settle_missing(
         keys = [prompt_keys(run.scores) for run in own]
         known = [one for one in keys if one is not None]
         union = np.unique(np.concatenate(known)) if is_compared and len(known) == len(own) > 1 else None
-        counted = {name for run in own for name, count in _counts(run).items() if count}
-        for run, of_run in zip(own, keys, strict=True):
+        figures = [_figures(run) for run in own]
+        counted = {name for found in figures for name, one in found.items() if _count(one)}
+        for run, of_run, found in zip(own, keys, figures, strict=True):
             lacking = np.setdiff1d(union, of_run) if union is not None and of_run is not None else _NONE
             if of_run is not None and len(lacking) and not np.isin(of_run, _others(of_run, known)).any():
                 lacking = _NONE  # runs that share no prompt are of other documents, which comparing them says
             absent = max(len(lacking), (run.expected or 0) - len(run.scores))
-            gaps = [gap for gap in _gaps(run, absent) if gap.figure in counted and metric in (None, gap.figure)]
+            gaps = [gap for gap in _gaps(run, found, absent) if gap.figure in counted and metric in (None, gap.figure)]
             worst = max((gap.share for gap in gaps), default=0.0)
             if how == "error" and worst > most:
                 gap = next(gap for gap in gaps if gap.share == worst)
@@ -141,23 +142,19 @@ def _figures(run: Run) -> Mapping[str, Tally | Sample]:
     return {name: one.pooled if isinstance(one, RepeatedTally) else one for name, one in found.items()}
 
 
-def _counts(run: Run) -> dict[str, float]:
-    return {
-        name: float(one.held if isinstance(one, Sample) else one.denominator.sum())
-        for name, one in _figures(run).items()
-    }
+def _count(one: Tally | Sample) -> float:
+    return float(one.held if isinstance(one, Sample) else one.denominator.sum())
 
 
-def _gaps(run: Run, absent: int) -> Iterator[_Gap]:
+def _gaps(run: Run, found: Mapping[str, Tally | Sample], absent: int = 0) -> Iterator[_Gap]:
     """The figures of a run that lack verdicts."""
     rows = len(run.scores)
-    for name, one in _figures(run).items():
+    for name, one in found.items():
         nulls = one.missed
         total = rows if isinstance(one, Tally) else one.prompts
-        if isinstance(one, Tally) and one.missing is not None and one.denominator.max(initial=0) == 1:
+        if isinstance(one, Tally) and nulls and len(one.denominator) < rows and one.denominator.max(initial=0) == 1:
             # A value that stands for all repeats of its prompt stands in one of its rows.
-            if len(one.denominator) < rows:
-                nulls, total = int(one.lacks.sum()), len(one.denominator)
+            nulls, total = int(one.lacks.sum()), len(one.denominator)
         if nulls or absent:
             yield _Gap(name, nulls, absent, total + absent)
 
@@ -175,14 +172,10 @@ def _filled(run: Run, figures: set[str]) -> Run:
             (values.flatten(1)[:, 0] if values.ndim > 1 else values)[lacking] = wrong
             changed[field] = values
         done.add(name)
-    others = [name for name in figures - done if _gap_of_nulls(run, name)]
+    others = [gap.figure for gap in _gaps(run, _figures(run)) if gap.figure in figures - done]
     if others:
         raise ValueError(f"--missing wrong: {run.name}: {', '.join(others)} is no share of right answers; use drop")
     return dataclasses.replace(run, scores=run.scores.replace(**changed)) if changed else run
-
-
-def _gap_of_nulls(run: Run, name: str) -> bool:
-    return any(gap.figure == name and gap.nulls for gap in _gaps(run, 0))
 
 
 def _means(scores: ScoreData) -> Iterator[tuple[str, str]]:
@@ -196,7 +189,7 @@ def _means(scores: ScoreData) -> Iterator[tuple[str, str]]:
 
 def _extended(run: Run, others: Sequence[Run], lacking: NDArray[np.int64]) -> Run:
     """The run with wrong answers on prompts that only other runs have."""
-    means = {field: name for field, name in _means(run.scores)}
+    means = dict(_means(run.scores))
     pieces = [run.scores]
     for other in others:
         held = prompt_keys(other.scores)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-
 from tensorclass.scores.identity import prompt_keys
 from tensorclass.scores.readers import Run
 from tensorclass.scores.run_grid import runs_by_task

@@ -142,7 +142,8 @@ def task_figures(
         ValueError: some of the runs have ids of prompts and others don't, or no prompt has a verdict in all runs.
     """
     runs = dict(zip(models, with_seed_level(*models.values()), strict=True))
-    rows = {model: run_figures(run, keys, cluster) for (model, run), keys in zip(runs.items(), _keys(task, runs))}
+    keyed = zip(runs.items(), _keys(task, runs), strict=True)
+    rows = {model: run_figures(run, keys, cluster) for (model, run), keys in keyed}
     found = {model: one.found.figures for model, one in rows.items()}
     names = next(iter(found.values())) if metric is None else [metric]
     name = next((name for name in names if _is_shared(name, found.values())), None)

@@ -17,8 +17,8 @@ from tensorclass.scores.document import ComparedRuns, ScoredRun, document, to_js
 from tensorclass.scores.html_report import write_html_report
 from tensorclass.scores.leaderboard import Leaderboard, leaderboard
 from tensorclass.scores.leaderboard_sheets import leaderboard_sheets
-from tensorclass.scores.model_names import find_model, renamed, short_names, told_apart
 from tensorclass.scores.missing_verdicts import MissingVerdictsError, settle_missing
+from tensorclass.scores.model_names import find_model, renamed, short_names, told_apart
 from tensorclass.scores.readers import Run
 from tensorclass.scores.repeat_passes import with_passes
 from tensorclass.scores.run_conditions import ConditionsDifferError, check_conditions

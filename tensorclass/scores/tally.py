@@ -109,11 +109,8 @@ class Tally:
         # Sorted by value, so that sums don't depend on the order of the rows.
         order = np.lexsort((self.denominator, self.numerator, place))
         starts = np.flatnonzero(np.diff(place[order], prepend=-1))
-        numerator, denominator, missing = (
-            None if side is None else np.add.reduceat(side[order], starts)
-            for side in (self.numerator, self.denominator, self.missing)
-        )
-        assert numerator is not None and denominator is not None
+        numerator, denominator = (np.add.reduceat(side[order], starts) for side in (self.numerator, self.denominator))
+        missing = None if self.missing is None else np.add.reduceat(self.missing[order], starts)
         cluster = None if self.cluster is None else self.cluster[order][starts]
         return Tally(self.name, numerator, denominator, self.unit, cluster, missing)
 

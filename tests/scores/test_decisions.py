@@ -1,4 +1,4 @@
-"""Nine files of three models and three seeds, one unfinished and one of another n-shot, by the commands of the guide."""
+"""Nine files of three models and seeds, one unfinished and one of another n-shot, by the commands of the guide."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ def test_ten_models_and_five_tasks_take_three_commands(
     assert "passed: --fail-under macro=0.45" in capsys.readouterr().out
     assert main([*gate[:-1], "Falcon-11B"]) == 1
     assert (
-        "tensorclass scores: --fail-if-worse-than Falcon-11B: Llama-3-8B beside Falcon-11B" in capsys.readouterr().err
+        "tensorclass scores: --fail-if-worse-than Falcon-11B --margin 0.02: Llama-3-8B beside Falcon-11B"
+        in capsys.readouterr().err
     )
 
 

@@ -208,7 +208,7 @@ def test_the_command_refuses_missing_verdicts(unscored: Path, capsys: pytest.Cap
     assert not Path("no.html").exists()
 
 
-@pytest.mark.parametrize(("option", "figure", "missing"), [("drop", "70.59", 60), ("wrong", "60.00", 0)])
+@pytest.mark.parametrize("option, figure, missing", [("drop", "70.59", 60), ("wrong", "60.00", 0)])
 def test_the_command_takes_the_options_that_the_message_names(
     unscored: Path, capsys: pytest.CaptureFixture[str], option: str, figure: str, missing: int
 ) -> None:

@@ -82,7 +82,7 @@ def test_logs_of_lm_eval_say_how_they_were_made(write: Write, log_row: Make) -> 
 
 
 @pytest.mark.parametrize(
-    ("changes", "told", "across"),
+    "changes, told, across",
     [
         ({"shot": 0}, "arc: n_shot is 5 in A/arc and 0 in B/arc", "n_shot"),
         ({"template": "chatml"}, "arc: chat_template is none in A/arc and chatml in B/arc", "chat_template"),

@@ -39,7 +39,7 @@ def of_model(model: str, rate: float, seeds: int = 3, prompts: int = 60) -> list
 
 
 @pytest.mark.parametrize(
-    ("path", "seed", "model"),
+    "path, seed, model",
     [
         ("/runs/llama/seed1/samples_arc_2026-01-31.jsonl", "seed1", "llama"),
         ("/runs/org__llama_seed-2/samples_arc_2026-01-31.jsonl", "seed-2", "org/llama"),

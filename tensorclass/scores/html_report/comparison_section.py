@@ -132,7 +132,7 @@ class _Told:
         paired, one, is_kept = self._paired, self._paired.difference, self._sign > 0
         first, second = (paired.b, paired.a) if is_kept else (paired.a, paired.b)
         figures = (one.b, one.a) if is_kept else (one.a, one.b)
-        models = join([breakable(self._short[first]), " − ", breakable(self._short[second])])
+        models = join([breakable(self._short[first]), " - ", breakable(self._short[second])])
         prompts = compared(one)
         detectable = float("nan") if one.detectable is None else float(one.detectable)
         return element(
@@ -142,7 +142,7 @@ class _Told:
             p_value_cell(paired.p_adjusted),
             cell(show_interval(*self.ends, one.unit, sign=True), class_="number"),
             *([] if axis is None else [cell(axis.interval(self.value, *self.ends), class_="drawing")]),
-            cell(" − ".join(show(figure, one.unit) for figure in figures), class_="number"),
+            cell(" - ".join(show(figure, one.unit) for figure in figures), class_="number"),
             p_value_cell(float(one.p_value)),
             figure_cell(detectable, one.unit),
             number_cell(float(one.prompts), None if prompts.isdecimal() else prompts),

@@ -281,7 +281,7 @@ def test_a_part_of_the_samples_is_an_error_unless_some_may_be_missing(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("evaluation", "expected"),
+    "evaluation, expected",
     [
         ({"dataset": {"sample_ids": [1, 2, 3]}, "config": {"epochs": 2}}, 6),
         ({"dataset": {"samples": 100}, "config": {"limit": 10}}, 10),
