@@ -183,6 +183,7 @@ def repeated_run(
     if shared is not None and same_prompts and any(len(keys) < len(shared) for keys in known):
         raise ValueError("prompt_id: expected the same prompts in all repeats, since repeats='random'")
     prompts = each[0].prompts if shared is None else len(shared)
+    keys_of: list[NDArray[np.int64] | None] = [one.keys for one in each]
     if any(one.prompts > prompts or (shared is None and one.prompts < prompts) for one in each):
         raise ValueError("prompt_id: expected ids of prompts, since the repeats have different numbers of them")
 
@@ -199,7 +200,7 @@ def repeated_run(
 
     def clustered(parts: Sequence[Tally | None]) -> NDArray[np.int64] | None:
         """The cluster of each prompt, from any repeat that has it."""
-        own = [(one.cluster, keys) for one, keys in zip(parts, known or [None] * len(parts), strict=True) if one]
+        own = [(one.cluster, keys) for one, keys in zip(parts, keys_of, strict=True) if one]
         if shared is None or own[0][0] is None:
             return own[0][0]
         clusters = np.zeros(prompts, dtype=np.int64)
@@ -216,8 +217,7 @@ def repeated_run(
             )
         own = [part if isinstance(part, Tally) else None for part in parts]
         like = replace(next(part for part in own if part is not None), cluster=clustered(own))
-        keys = known or [None] * len(own)
-        full = (spread(part, like, of) for part, of in zip(own, keys, strict=True))
+        full = (spread(part, like, of) for part, of in zip(own, keys_of, strict=True))
         return RepeatedTally(tuple(replace(one, cluster=like.cluster) for one in full))
 
     if ratios_only:

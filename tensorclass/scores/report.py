@@ -252,14 +252,14 @@ def difference_dict(one: Difference) -> dict[str, Any]:
         test = {"only_a": _plain(one, "only_a"), "only_b": _plain(one, "only_b"), "p_value": _plain(one, "mcnemar_p")}
     before = ("low", "high", "stderr", "p_value", "prompts")
     after = ("unit", "prompts_a", "prompts_b", "interval", "test", "reason", "detectable", "clusters")
-    after += ("missing_a", "missing_b")
+    missing = ("missing_a", "missing_b")
     return {
         "a": _plain(one, "a"),
         "b": _plain(one, "b"),
         "difference": _plain(one, "value"),
         **{name: _plain(one, name) for name in before},
         "mcnemar": test,
-        **{name: _plain(one, name) for name in after},
+        **{name: _plain(one, name) for name in (*after, *missing)},
     }
 
 

@@ -91,7 +91,8 @@ class Tally:
             >>> Tally("accuracy", np.array([1.0, 0.0]), np.ones(2)).at(np.array([1])).numerator.tolist()
             [0.0]
         """
-        cluster, missing = (None if one is None else one[positions] for one in (self.cluster, self.missing))
+        cluster = None if self.cluster is None else self.cluster[positions]
+        missing = None if self.missing is None else self.missing[positions]
         return Tally(self.name, self.numerator[positions], self.denominator[positions], self.unit, cluster, missing)
 
     def pooled(self, place: NDArray[np.int64]) -> Tally:
