@@ -204,7 +204,7 @@ def _read(head: FileHead, options: ReadOptions) -> Run:
 
 
 def _conditions(spec: _RunSpec) -> dict[str, str]:
-    """How the model was asked, as the run's spec says."""
+    """The conditions of the run, as its spec says."""
     adapter = spec.get("adapter_spec", {})
     said = {
         "n_shot": adapter.get("max_train_instances"),

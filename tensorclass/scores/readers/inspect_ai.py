@@ -245,7 +245,7 @@ def _run(log: _OpenLog, head: FileHead, options: ReadOptions) -> Run:
 
 
 def _conditions(header: _Header) -> dict[str, str]:
-    """How the model was asked, as the spec of the evaluation says."""
+    """The conditions of the run, as the spec of the evaluation says."""
     evaluation, plan = header.get("eval") or {}, header.get("plan") or {}
     solvers = [(step.get("solver"), step.get("params")) for step in plan.get("steps") or ()]
     scorers = [(scorer.get("name"), scorer.get("options")) for scorer in evaluation.get("scorers") or ()]

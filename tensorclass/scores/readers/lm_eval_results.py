@@ -144,7 +144,7 @@ class HarnessResults:
         return count if isinstance(count, int) else None
 
     def conditions(self, task: str) -> dict[str, str]:
-        """How the model was asked on a task: what the file says of prompts, versions and sampling."""
+        """The conditions of the run of a task: what the file says of prompts, versions and sampling."""
         content, config = self.content, _mapping(self.content.get("config"))
         task_config = _mapping(_mapping(content.get("configs")).get(task))
         sampling = _mapping(task_config.get("generation_kwargs"))
