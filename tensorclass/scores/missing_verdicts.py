@@ -204,7 +204,8 @@ def _extended(run: Run, others: Sequence[Run], lacking: NDArray[np.int64]) -> Ru
                 raise ValueError(f"--missing wrong: {run.name} and {other.name} have other metrics; use --missing drop")
             pieces.append(piece.replace(**_wrong(piece, means, run.higher_is_better)))
     scores = cat(align(*pieces))
-    ids = [] if scores.prompt_id is None else scores.prompt_id[len(run.scores) :].tolist()
+    numbers = scores.prompt_id
+    ids = [] if numbers is None else [int(number) for number in numbers[len(run.scores) :]]
     texts = None if run.texts is None else partial(_texts_of, run.texts, ids)
     return dataclasses.replace(run, scores=scores, texts=texts, prompt_hashes=None)
 
