@@ -100,11 +100,29 @@ def _add_scores(commands: Any) -> None:
         "--names",
         metavar="NAMES",
         help="names for the models, in the order of the files: A,B,...; or for some of them: OLD=NEW,...; "
-        "models of one name are repeats (seeds) of one",
+        "models of one name are seeds of one",
+    )
+    several.add_argument(
+        "--seeds",
+        metavar="HOW",
+        default="random",
+        help="runs that differ in their seed alone (MODEL/seed1/, or as their logs say): random, a level of their own "
+        "(default); pooled within their prompts; apart, as models; or a pattern of their folders, such as 'run*'",
+    )
+    several.add_argument(
+        "--across",
+        type=_names,
+        action="extend",
+        default=[],
+        metavar="NAMES",
+        help="conditions that may differ between runs that are compared: n_shot,version,..., or all",
     )
     figures = parser.add_argument_group("figures")
     figures.add_argument(
         "--confidence", type=_level, default=0.95, metavar="P", help="the level of intervals and tests (default: 0.95)"
+    )
+    figures.add_argument(
+        "--k", type=_ks, metavar="K,...", help="add pass@k and pass^k of prompts with several rows of right or wrong"
     )
     figures.add_argument("--cluster", metavar="FIELD", help="the field whose values group prompts that belong together")
     _add_reading(figures)
@@ -123,7 +141,11 @@ def _add_scores(commands: Any) -> None:
         help="fail where a model is significantly worse than this one, on a task or in the average",
     )
     gates.add_argument(
-        "--margin", type=_margin, metavar="X", help="of --fail-if-worse-than: fail where it is worse by more than X"
+        "--margin",
+        type=_margin,
+        metavar="X",
+        help="of --fail-if-worse-than: fail where it is worse by more than X, significantly or not; say it: without it "
+        "a gate passes whatever few prompts can't show",
     )
     output = parser.add_argument_group("output")
     _add_format(output)
@@ -211,6 +233,16 @@ def _add_reading(group: Any) -> None:
         "TASK=NAME for one task, and again for others",
     )
     group.add_argument(
+        "--missing",
+        choices=("error", "wrong", "drop"),
+        default="error",
+        help="missing verdicts, prompts that only other runs have, and unfinished logs: an error above --max-missing "
+        "(default); wrong answers; or left out, of the runs that are compared with them as well",
+    )
+    group.add_argument(
+        "--max-missing", type=_share, default=0.01, metavar="P", help="the share that may be missing (default: 1%%)"
+    )
+    group.add_argument(
         "--results",
         metavar="FILE",
         help="the results file that the logs of lm-evaluation-harness belong to (default: the one beside each log)",
@@ -263,6 +295,17 @@ _share = _number_type("a fraction from 0 to 1", lambda value: 0 <= value <= 1)
 _correlation = _number_type("a number from -1 to 1", lambda value: -1 <= value <= 1)
 _positive = _number_type("a number above 0", lambda value: 0 < value < inf)
 _margin = _number_type("a number of at least 0, such as 0.02 or 2%", lambda value: 0 <= value < inf)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _ks(text: str) -> list[int]:
+    parts = text.split(",")
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise ArgumentTypeError(f"expected whole numbers of at least 1, such as 1,4,8, got {text!r}")
+    return sorted({int(part) for part in parts})
 
 
 def _columns(text: str) -> list[tuple[str, str]]:

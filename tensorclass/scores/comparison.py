@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Unpack
 
 from tensorclass import stack
 from tensorclass.scores.estimate import Difference, IntervalKwargs, estimate_difference
@@ -21,7 +22,7 @@ from tensorclass.scores.tally import Sample, Tally
 from tensorclass.support.printable import type_name
 from tensorclass.support.project_links import guide
 
-__all__ = ["compare", "pair"]
+__all__ = ["ComparedFigures", "compare", "compare_figures", "pair"]
 
 _Part: TypeAlias = Tally | Sample | RepeatedTally
 
@@ -131,9 +132,39 @@ def compare(
     )
 
 
+def compare_figures(
+    a: ComparedFigures, b: ComparedFigures, *, family: str, **settings: Unpack[IntervalKwargs]
+) -> Comparison:
+    """Compare two runs by the contributions of their prompts.
+
+    Args:
+        a: the first run.
+        b: the second run.
+        family: the class of the scores.
+        settings: of intervals and tests.
+    """
+    pair_of_runs = _PairOfRuns(a, b, settings)
+    shared = len(pair_of_runs.positions_a)
+    return Comparison(
+        figures=pair_of_runs.figures(),
+        groups=pair_of_runs.groups(),
+        family=family,
+        prompts=shared,
+        only_a=a.prompts - shared,
+        only_b=b.prompts - shared,
+        **settings,
+    )
+
+
 @dataclass(frozen=True, eq=False)
-class _Run:
-    """A run: its prompts, and the contributions of each to its figures."""
+class ComparedFigures:
+    """A run: its prompts, and the contributions of each to its figures.
+
+    Attributes:
+        keys: a number for each prompt, all different; None if they are paired by position.
+        prompts: the number of prompts.
+        found: the contributions.
+    """
 
     keys: NDArray[np.int64] | None
     prompts: int
@@ -145,7 +176,7 @@ class _Runs:
     """The runs of a record, in the order of their (flattened) dimensions."""
 
     shape: tuple[int, ...]
-    each: list[_Run]
+    each: list[ComparedFigures]
     notes: list[str]
 
     @property
@@ -163,17 +194,19 @@ def _runs(
 ) -> _Runs:
     if random:
         shape, repeated = repeated_runs(record, dim, keys, cluster=cluster)
-        return _Runs(shape, [_Run(one.keys, one.prompts, one) for one in repeated], [])
+        return _Runs(shape, [ComparedFigures(one.keys, one.prompts, one) for one in repeated], [])
     rows = RecordRows(record, dim, keys)
     each = rows.each()
     notes = [f"{name}{place}: {note}" for place, note in pooling_notes(each)]
-    return _Runs(rows.runs, [_Run(one.keys, one.prompts, tallies(one, cluster=cluster)) for one in each], notes)
+    return _Runs(
+        rows.runs, [ComparedFigures(one.keys, one.prompts, tallies(one, cluster=cluster)) for one in each], notes
+    )
 
 
 class _PairOfRuns:
     """Two runs and the prompts that both hold."""
 
-    def __init__(self, a: _Run, b: _Run, settings: IntervalKwargs) -> None:
+    def __init__(self, a: ComparedFigures, b: ComparedFigures, settings: IntervalKwargs) -> None:
         self.a, self.b = a, b
         self._settings = settings
         self.positions_a, self.positions_b = pair(a.keys, b.keys, a.prompts, b.prompts)

@@ -12,6 +12,7 @@ Satterthwaite, 1946, "An approximate distribution of estimates of variance compo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import nan, sqrt
 from typing import NamedTuple
 
@@ -38,7 +39,14 @@ from tensorclass.scores.paired import (
 )
 from tensorclass.scores.students_t import check_confidence, t_p_value, t_quantile
 
-__all__ = ["CrossedVariance", "crossed_difference", "crossed_interval", "crossed_variance"]
+__all__ = [
+    "CrossedVariance",
+    "crossed_average",
+    "crossed_average_difference",
+    "crossed_difference",
+    "crossed_interval",
+    "crossed_variance",
+]
 
 _Numbers = NDArray[np.float64]
 
@@ -99,13 +107,21 @@ def crossed_variance(above: _Numbers, below: _Numbers) -> CrossedVariance:
         [0.194, 0.0, 0.083]
     """
     held = below.sum(0) > 0
-    above, below = above[:, held], below[:, held]
-    repeats, prompts = above.shape
+    return _variance_of(_influence(above[:, held], below[:, held]))
+
+
+def _influence(above: _Numbers, below: _Numbers) -> _Numbers:
+    total = below.sum()
+    value = above.sum() / total if total else nan
+    influence = (above - value * below) / total if total else np.full(above.shape, nan)
+    # Rounding alone leaves no spread.
+    return np.where(np.abs(influence) > 1e-12 * (np.abs(above) + abs(value) * below) / (total or 1.0), influence, 0.0)
+
+
+def _variance_of(influence: _Numbers) -> CrossedVariance:
+    repeats, prompts = influence.shape
     if prompts < 2 or repeats < 2:
         return CrossedVariance(nan, nan, nan, prompts, repeats)
-    value = above.sum() / below.sum()
-    influence = (above - value * below) / below.sum()
-    influence = np.where(np.abs(influence) > 1e-12 * (np.abs(above) + abs(value) * below) / below.sum(), influence, 0.0)
     of_prompt, of_repeat = influence.sum(0), influence.sum(1)
     rest = influence - of_prompt / repeats - of_repeat[:, None] / prompts
     return CrossedVariance(
@@ -150,7 +166,7 @@ def crossed_interval(above: _Numbers, below: _Numbers, *, confidence: float = 0.
     if not raw and not as_share:
         return Interval(value, nan, nan, "none", NO_VARIANCE, 0.0)
     moments = share_moments(pooled, counts, added_prompts(confidence)) if as_share else ratio_moments(pooled, counts)
-    low, high = _ends(value, _combined(moments, parts), confidence)
+    low, high = _ends(value, _combined(moments, *_of_seeds([parts])), confidence)
     if as_share:
         low, high = max(low, 0.0), min(high, 1.0)
     return Interval(value, low, high, "crossed t", stderr=sqrt(raw))
@@ -164,10 +180,12 @@ def crossed_difference(
     *,
     confidence: float = 0.95,
     share: bool = True,
+    clusters: bool = False,
 ) -> PairedDifference:
     """The difference of two ratios over the same prompts, each crossed with repeats of its own run, and its t test.
 
-    Prompts are paired; repeats are not: the first seed of a run has nothing to do with the first of the other.
+    Prompts are paired; repeats are not: the first seed of a run has nothing to do with the first of the other. A run
+    with a single repeat is taken to vary over repeats as the other one does.
 
     Args:
         above_a: ``[repeats, prompts]``, what each cell of the first run adds above the line.
@@ -176,6 +194,7 @@ def crossed_difference(
         below_b: of the same shape.
         confidence: the level of the interval.
         share: whether the figures are meant as shares, 0..1.
+        clusters: whether the prompts are clusters of prompts; see :func:`~tensorclass.scores.paired.paired_difference`.
 
     Example:
         >>> a = np.array([[1.0] * 14 + [0.0] * 6, [1.0] * 8 + [0.0] * 12, [1.0] * 11 + [0.0] * 9])
@@ -196,15 +215,16 @@ def crossed_difference(
     (first, second) = (crossed_variance(above, below) for above, below in sides)
     if numbers[0] == 1:
         return PairedDifference(a, b, value, nan, nan, nan, *numbers, "none", "none", ONE_PROMPT)
-    plain = difference_moments(sums_a, sums_b)
-    _, raw, freedom = _combined(plain, first, second)
+    plain, seeds = difference_moments(sums_a, sums_b), _of_seeds([first], [second])
+    _, raw, freedom = _combined(plain, *seeds)
     p_value = t_p_value(value / sqrt(raw), freedom) if raw > _NONE else (1.0 if value == 0 else nan)
     as_share = share and is_share(*sums_a) and is_share(*sums_b)
+    is_adjusted = as_share and not (clusters and raw > _NONE)
     if raw <= _NONE and not as_share:
         reason = NO_VARIANCE_OF_DIFFERENCES
         return PairedDifference(a, b, value, nan, nan, p_value, *numbers, "none", "none", reason, 0.0)
-    moments = share_difference_moments(sums_a, sums_b, added_prompts(confidence)) if as_share else plain
-    low, high = _ends(value, _combined(moments, first, second), confidence)
+    moments = share_difference_moments(sums_a, sums_b, added_prompts(confidence)) if is_adjusted else plain
+    low, high = _ends(value, _combined(moments, *seeds), confidence)
     if as_share:
         low, high = max(low, -1.0), min(high, 1.0)
     test = "none" if p_value != p_value else "t"
@@ -218,9 +238,120 @@ def _ends(value: float, combined: tuple[float, float, float], confidence: float)
     return min(centre - half, value), max(centre + half, value)
 
 
-def _combined(moments: Moments, *parts: CrossedVariance) -> tuple[float, float, float]:
+def crossed_average(
+    tasks: Sequence[Sums], weights: Sequence[float], *, confidence: float = 0.95, share: bool = True
+) -> Interval:
+    """The weighted mean of the figures of several tasks, each crossed with repeats, with an interval for other repeats.
+
+    A repeat (a training seed) shifts the figures of all tasks, so the tasks share its part of the variance if they
+    have the same number of repeats, which then come in the same order.
+
+    Args:
+        tasks: the sums of each task, ``[repeats, prompts]`` above and below the line.
+        weights: of each task; they add up to 1.
+        confidence: the level.
+        share: whether the figures are meant as shares, 0..1.
+
+    Example:
+        >>> above = np.array([[1.0] * 14 + [0.0] * 6, [1.0] * 8 + [0.0] * 12, [1.0] * 11 + [0.0] * 9])
+        >>> found = crossed_average([Sums(above, np.ones((3, 20)))] * 2, [0.5, 0.5])
+        >>> f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+        '0.55 [0.27, 0.83]'
+    """
+    check_confidence(confidence)
+    if not all(one.below.any() for one in tasks):
+        return Interval(nan, nan, nan, "none", NOTHING)
+    pooled = [_pooled(one) for one in tasks]
+    value = sum(weight * one.value for weight, one in zip(weights, pooled, strict=True))
+    moments = _weighted([ratio_moments(*one) for one in pooled], weights)
+    centre, variance, freedom = _combined(moments, *_of_seeds(_seed_variances(tasks, weights)))
+    if not variance > _NONE:
+        return Interval(value, nan, nan, "none", NO_VARIANCE, 0.0)
+    low, high = _ends(value, (centre, variance, freedom), confidence)
+    if share and all(is_share(*one) for one in pooled):
+        low, high = max(low, 0.0), min(high, 1.0)
+    return Interval(value, low, high, "crossed t", stderr=sqrt(variance))
+
+
+def crossed_average_difference(
+    tasks: Sequence[tuple[Sums, Sums]], weights: Sequence[float], *, confidence: float = 0.95
+) -> PairedDifference:
+    """The difference of the weighted means of two runs over tasks, each crossed with repeats, and its t test.
+
+    Args:
+        tasks: the sums of both runs in each task, ``[repeats, prompts]``, on the same prompts.
+        weights: of each task; they add up to 1.
+        confidence: the level of the interval.
+
+    Example:
+        >>> a = np.array([[1.0] * 14 + [0.0] * 6, [1.0] * 8 + [0.0] * 12, [1.0] * 11 + [0.0] * 9])
+        >>> one = Sums(a, np.ones((3, 20)))
+        >>> found = crossed_average_difference([(one, one), (one, one)], [0.5, 0.5])
+        >>> found.value, found.p_value
+        (0.0, 1.0)
+    """
+    check_confidence(confidence)
+    pooled = [(_pooled(a), _pooled(b)) for a, b in tasks]
+    counts = [tuple(int((one.below > 0).sum()) for one in both) for both in pooled]
+    prompts = sum(int(((a.below > 0) | (b.below > 0)).sum()) for a, b in pooled)
+    numbers = prompts, sum(a for a, _ in counts), sum(b for _, b in counts)
+    if not all(a and b for a, b in counts):
+        return PairedDifference(nan, nan, nan, nan, nan, nan, *numbers, "none", "none", NOTHING)
+    a, b = (sum(weight * both[run].value for weight, both in zip(weights, pooled, strict=True)) for run in (0, 1))
+    value = b - a
+    moments = _weighted([difference_moments(*both) for both in pooled], weights)
+    runs = [_seed_variances([both[run] for both in tasks], weights) for run in (0, 1)]
+    centre, variance, freedom = _combined(moments, *_of_seeds(*runs))
+    if not variance > _NONE:
+        p_value, reason = (1.0 if value == 0 else nan), NO_VARIANCE_OF_DIFFERENCES
+        return PairedDifference(a, b, value, nan, nan, p_value, *numbers, "none", "none", reason, 0.0)
+    low, high = _ends(value, (centre, variance, freedom), confidence)
+    p_value = t_p_value(value / sqrt(variance), freedom)
+    return PairedDifference(a, b, value, low, high, p_value, *numbers, "crossed t", "t", "", sqrt(variance))
+
+
+def _pooled(cells: Sums) -> Sums:
+    held = cells.below.sum(0) > 0
+    return Sums(cells.above.sum(0)[held], cells.below.sum(0)[held])
+
+
+def _seed_variances(tasks: Sequence[Sums], weights: Sequence[float]) -> list[CrossedVariance]:
+    """The variances of the repeats of one run: of all tasks together where they share the repeats, else of each."""
+    each = [weight * _influence(*one) for weight, one in zip(weights, tasks, strict=True)]
+    if len({len(one) for one in each}) == 1:
+        return [_variance_of(np.concatenate(each, axis=1))]
+    return [_variance_of(one) for one in each]
+
+
+def _weighted(each: Sequence[Moments], weights: Sequence[float]) -> Moments:
+    """The moments of a weighted mean of independent figures."""
+    values, variances, freedoms = (np.array([float(one[place]) for one in each]) for place in range(3))
+    weight = np.asarray(weights, dtype=np.float64)
+    parts = weight**2 * variances
+    spread = float((parts**2 / freedoms).sum())
+    freedom = float(parts.sum()) ** 2 / spread if spread else float(freedoms.sum())
+    return Moments(np.asarray(weight @ values), parts.sum(), np.asarray(freedom))
+
+
+def _of_seeds(*runs: Sequence[CrossedVariance]) -> tuple[float, float]:
+    """The variance that the repeats of one or two runs add, and its squares over the degrees of freedom.
+
+    A run with a single repeat takes the variance of the other run's repeats.
+    """
+    variance, squares = 0.0, 0.0
+    for own, other in zip(runs, runs[::-1], strict=True):
+        for place, part in enumerate(own):
+            if part.repeats > 1:
+                lends = len(own) == len(other) and other[place].repeats == 1
+                factor = 1.0 + (part.repeats if lends else 0.0)
+                variance += factor * part.seeds
+                squares += factor**2 * part.squares_by_freedom()
+    return variance, squares
+
+
+def _combined(moments: Moments, seeds: float, squares_of_seeds: float) -> tuple[float, float, float]:
     """The centre, its variance with that of the repeats, and Satterthwaite's degrees of freedom, at least 1."""
     own = float(moments.variance)
-    variance = own + sum(part.seeds for part in parts)
-    squares = own**2 / float(moments.freedom) + sum(part.squares_by_freedom() for part in parts)
+    variance = own + seeds
+    squares = own**2 / float(moments.freedom) + squares_of_seeds
     return float(moments.value), variance, max(variance**2 / squares, 1.0) if squares > 0 else 1.0

@@ -6,9 +6,10 @@ none of is null; ``reason`` says why there is no interval, null where there is o
     schema        "tensorclass.scores/1"
     runs          a list, in the order of the files:
       name, model, task, files, format, prompts, filter, filters, ignored, notes, left_out
+      seeds (rows by seed), conditions (as the log says), expected (rows that the log says there are)
       family, confidence, seed, pooled (notes on repeats of prompts)
       metrics     a list: name, value, low, high, stderr, interval, count, prompts, unit, reason,
-                  clusters (null where prompts stand for themselves)
+                  clusters (null where prompts stand for themselves), missing (verdicts that are not there)
       groups      by metric, a list: name (of the group), and the same as a metric
     comparisons   a list, empty without --compare:
       a, b        the names of the runs
@@ -16,7 +17,8 @@ none of is null; ``reason`` says why there is no interval, null where there is o
       metrics     a list: name, a, b, difference (b - a), low, high, stderr, p_value, prompts, unit, and
                   mcnemar: null, or only_a, only_b, p_value;
                   prompts_a, prompts_b (those that count in each run), interval, test, reason,
-                  detectable (the smallest difference that the prompts show: power 80 %, level 5 %), clusters
+                  detectable (the smallest difference that the prompts show: power 80 %, level 5 %), clusters,
+                  missing_a, missing_b (prompts left out, since a run has no verdict)
       groups      by metric, a list: name (of the group), and the same as a metric
     leaderboard   null without --leaderboard:
       confidence, seed, correction, baseline, notes
@@ -24,7 +26,8 @@ none of is null; ``reason`` says why there is no interval, null where there is o
       tasks       a list: task, metric, higher_is_better
       models      a list, the best first: model, rank, rank_low, rank_high, letters, and
                   macro, micro, tasks (by task): as a metric of a run, without the name
-      differences a list: a, b, task (or "macro"), p_adjusted, and the same as a metric of a comparison
+      differences a list: a, b, task (or "macro"), p_adjusted, low_adjusted, high_adjusted (the interval, corrected
+                  likewise), and the same as a metric of a comparison
     gates         a list: condition, passed, reason
 
 Keys may be added within a version; none is removed or changes its meaning.
@@ -87,6 +90,9 @@ def document(
                 "files": list(one.run.files),
                 "format": one.run.format,
                 "prompts": one.run.scores.batch_size[0],
+                "seeds": dict(one.run.seeds),
+                "conditions": dict(one.run.conditions),
+                "expected": one.run.expected,
                 "filter": one.run.filter,
                 "filters": one.run.filters,
                 "ignored": list(one.run.ignored),

@@ -10,7 +10,8 @@ from typing_extensions import TypedDict, Unpack
 from tensorclass import TensorClass
 from tensorclass.scores.bootstrap import bootstrap_difference, bootstrap_interval
 from tensorclass.scores.intervals import Interval, interval_of_ratio
-from tensorclass.scores.paired import McNemar, PairedDifference, mcnemar, paired_difference
+from tensorclass.scores.limits import is_never_negative
+from tensorclass.scores.paired import McNemar, PairedDifference, agreeing_ends, mcnemar, paired_difference
 from tensorclass.scores.power import detectable_difference
 from tensorclass.scores.tally import Sample, Tally
 from tensorclass.support.printable import type_name
@@ -26,6 +27,7 @@ __all__ = [
     "estimate",
     "estimate_difference",
     "estimate_of",
+    "lowest_end",
     "show",
     "show_interval",
 ]
@@ -63,6 +65,7 @@ class Estimate(TensorClass, stack_objects=True):
         unit: ``"%"`` for a fraction that is shown in percent, else the unit of ``value``.
         reason: why there is no interval; empty where there is one.
         clusters: int64, the clusters that hold those prompts, where the interval is over clusters; else None.
+        missing: int64, the verdicts that should be there and are not: they are not counted.
 
     Example:
         >>> import torch
@@ -82,6 +85,7 @@ class Estimate(TensorClass, stack_objects=True):
     unit: str
     reason: str = ""
     clusters: Tensor | None = None
+    missing: Tensor | None = None
 
 
 class Difference(TensorClass, stack_objects=True):
@@ -96,7 +100,7 @@ class Difference(TensorClass, stack_objects=True):
         high: float64, upper end.
         stderr: float64, the standard error of ``value``; NaN where fewer than two prompts count.
         p_value: float64, two-sided, of the sign-flip test; NaN where one run counts nothing.
-        prompts: int64, how many of the prompts that both hold count for this figure, in either run.
+        prompts: int64, how many of the prompts that both hold count for this figure: those with a verdict in both runs.
         only_a: int64, prompts that only the first run got right; None where McNemar's test doesn't apply (a prompt
             has more than one verdict, or verdicts other than 0 and 1).
         only_b: int64, prompts that only the second got right; None likewise.
@@ -112,6 +116,8 @@ class Difference(TensorClass, stack_objects=True):
         detectable: float64, the smallest true difference that so many prompts show with a chance of 80 %, at the level
             of 5 % (:func:`~tensorclass.scores.detectable_difference`); NaN where there is no standard error.
         clusters: int64, the clusters that hold those prompts, where interval and test are over clusters; else None.
+        missing_a: int64, the prompts that both hold, left out since their verdict in the first run is missing.
+        missing_b: int64, likewise in the second run.
 
     Example:
         >>> import torch
@@ -142,6 +148,8 @@ class Difference(TensorClass, stack_objects=True):
     reason: str = ""
     detectable: Tensor | None = None
     clusters: Tensor | None = None
+    missing_a: Tensor | None = None
+    missing_b: Tensor | None = None
 
 
 def estimate(part: Tally | Sample, *, interval: str = "auto", **settings: Unpack[IntervalKwargs]) -> Estimate:
@@ -163,12 +171,21 @@ def estimate(part: Tally | Sample, *, interval: str = "auto", **settings: Unpack
         found = interval_of_ratio(
             units.numerator, units.denominator, name=part.name, interval=interval, share=is_share, **settings
         )
+        found = found._replace(low=lowest_end(found.low, part))
         count, prompts = float(part.denominator.sum()), part.prompts
         clusters = None if part.cluster is None else units.prompts
-    return estimate_of(found, count=count, prompts=prompts, unit=part.unit, clusters=clusters)
+    return estimate_of(found, count=count, prompts=prompts, unit=part.unit, clusters=clusters, missing=part.missed)
 
 
-def estimate_of(found: Interval, *, count: float, prompts: int, unit: str, clusters: int | None = None) -> Estimate:
+def lowest_end(low: float, part: Tally) -> float:
+    """The lower end of an interval, not below 0 for a metric that never is."""
+    is_above = part.unit != "%" and is_never_negative(part.name) and bool((part.numerator >= 0).all())
+    return max(low, 0.0) if is_above and low == low else low
+
+
+def estimate_of(
+    found: Interval, *, count: float, prompts: int, unit: str, clusters: int | None = None, missing: int = 0
+) -> Estimate:
     """The record of a figure with its interval."""
     return Estimate(
         value=_number(found.value),
@@ -181,6 +198,7 @@ def estimate_of(found: Interval, *, count: float, prompts: int, unit: str, clust
         unit=unit,
         reason=_reason(found.reason, clusters),
         clusters=None if clusters is None else _count(clusters),
+        missing=_count(missing),
         batch_size=[],
     )
 
@@ -188,17 +206,22 @@ def estimate_of(found: Interval, *, count: float, prompts: int, unit: str, clust
 def estimate_difference(a: Tally | Sample, b: Tally | Sample, **settings: Unpack[IntervalKwargs]) -> Difference:
     """Compute the difference of a figure between two runs, whose prompts are in the same order.
 
+    Prompts whose verdict is missing in one of the runs are left out of both.
+
     Raises:
         ValueError: the figure is a ratio of sums in one run alone, or prompts have other clusters in the second run.
     """
+    lacks_a, lacks_b = a.lacks, b.lacks
+    both = np.flatnonzero(~(lacks_a | lacks_b))
+    lacking = int(lacks_a.sum()), int(lacks_b.sum())
     if isinstance(a, Tally) and isinstance(b, Tally):
-        return _tally_difference(a, b, **settings)
+        return _tally_difference(a.at(both), b.at(both), lacking, **settings)
     if isinstance(a, Sample) and isinstance(b, Sample):
-        return _sample_difference(a, b, **settings)
+        return _sample_difference(a.at(both), b.at(both), lacking, **settings)
     raise ValueError(f"expected the same metric in both runs, got {type_name(a)} and {type_name(b)}")
 
 
-def _tally_difference(a: Tally, b: Tally, **settings: Unpack[IntervalKwargs]) -> Difference:
+def _tally_difference(a: Tally, b: Tally, lacking: tuple[int, int], **settings: Unpack[IntervalKwargs]) -> Difference:
     check_same_clusters(a, b)
     held = (a.denominator > 0) | (b.denominator > 0)
     units_a, units_b = a.by_cluster(), b.by_cluster()
@@ -209,20 +232,24 @@ def _tally_difference(a: Tally, b: Tally, **settings: Unpack[IntervalKwargs]) ->
         units_b.denominator,
         name=a.name,
         share=a.unit == "%",
+        clusters=a.cluster is not None,
         **settings,
     )
+    confidence = settings["confidence"]
     if a.cluster is not None:  # McNemar's test is for prompts that are independent of each other
         clusters = found.prompts
         found = found._replace(prompts=int(held.sum()), prompts_a=a.prompts, prompts_b=b.prompts)
-        return difference_of(found, a.unit, clusters=clusters)
+        return difference_of(found, a.unit, clusters=clusters, lacking=lacking, confidence=confidence)
     sides = (a.numerator[held], a.denominator[held]), (b.numerator[held], b.denominator[held])
     test = None
     if held.any() and all(((above == 0) | (above == 1)).all() and (below == 1).all() for above, below in sides):
         test = mcnemar(sides[0][0] == 1, sides[1][0] == 1)
-    return difference_of(found, a.unit, test)
+    return difference_of(found, a.unit, test, lacking=lacking, confidence=confidence)
 
 
-def _sample_difference(a: Sample, b: Sample, **settings: Unpack[IntervalKwargs]) -> Difference:
+def _sample_difference(
+    a: Sample, b: Sample, lacking: tuple[int, int], **settings: Unpack[IntervalKwargs]
+) -> Difference:
     check_same_clusters(a, b)
     found = bootstrap_difference(
         a.figure,
@@ -242,19 +269,30 @@ def _sample_difference(a: Sample, b: Sample, **settings: Unpack[IntervalKwargs])
         ),
         a.unit,
         clusters=None if a.cluster is None else len(np.unique(a.cluster[either])),
+        lacking=lacking,
+        confidence=settings["confidence"],
     )
 
 
 def difference_of(
-    found: PairedDifference, unit: str, test: McNemar | None = None, clusters: int | None = None
+    found: PairedDifference,
+    unit: str,
+    test: McNemar | None = None,
+    clusters: int | None = None,
+    *,
+    lacking: tuple[int, int] = (0, 0),
+    confidence: float,
 ) -> Difference:
-    """The record of a difference; ``test`` where McNemar's test applies."""
+    """The record of a difference, whose interval agrees with its p-value; ``test`` where McNemar's test applies."""
+    low, high = agreeing_ends(found.value, found.low, found.high, found.p_value, confidence)
+    if unit == "%":
+        low, high = max(low, -1.0), min(high, 1.0)
     return Difference(
         a=_number(found.a),
         b=_number(found.b),
         value=_number(found.value),
-        low=_number(found.low),
-        high=_number(found.high),
+        low=_number(low),
+        high=_number(high),
         stderr=_number(found.stderr),
         p_value=_number(found.p_value),
         prompts=_count(found.prompts),
@@ -269,6 +307,8 @@ def difference_of(
         reason=_reason(found.reason, clusters),
         detectable=_number(detectable_difference(found.stderr)),
         clusters=None if clusters is None else _count(clusters),
+        missing_a=_count(lacking[0]),
+        missing_b=_count(lacking[1]),
         batch_size=[],
     )
 
@@ -318,10 +358,15 @@ def counted(one: Estimate) -> str:
 
 
 def compared(one: Difference) -> str:
-    """Describe the prompts that a difference is about: ``100``, or ``10 / 1000`` where the runs count others."""
+    """Describe the prompts that a difference is about: ``100``, or ``10 / 1000`` where the runs count others.
+
+    Prompts whose verdict is missing in a run are told as well: ``90 (10 + 0 missing)``.
+    """
     prompts, own = int(one.prompts), (one.prompts_a, one.prompts_b)
     a, b = (prompts if count is None else int(count) for count in own)
-    return f"{prompts}" if a == b == prompts else f"{a} / {b}"
+    missing = [0 if count is None else int(count) for count in (one.missing_a, one.missing_b)]
+    text = f"{prompts}" if a == b == prompts else f"{a} / {b}"
+    return f"{text} ({missing[0]} + {missing[1]} missing)" if any(missing) else text
 
 
 def _reason(reason: str, clusters: int | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import isnan
+from math import isnan, nan
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorclass.scores.corrections import benjamini_hochberg, holm
 from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.grid_figures import GridFigures
+from tensorclass.scores.paired import agreeing_ends, is_significant
 from tensorclass.scores.ranking import RankInterval, compact_letters, rank_intervals
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import difference_dict, estimate_dict
@@ -42,6 +43,8 @@ class PairedRuns:
         difference: the difference, over the prompts that both hold.
         p_adjusted: its p-value, corrected for all differences of tasks, or for all of macro averages; NaN where there
             is none.
+        low_adjusted: lower end of its interval, corrected for the same differences; NaN where there is none.
+        high_adjusted: upper end.
 
     Example:
         >>> import torch
@@ -61,6 +64,8 @@ class PairedRuns:
     task: str
     difference: Difference
     p_adjusted: float
+    low_adjusted: float = nan
+    high_adjusted: float = nan
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -185,7 +190,10 @@ class Leaderboard:
                     "b": one.b,
                     "task": one.task,
                     **difference_dict(one.difference),
-                    "p_adjusted": None if one.p_adjusted != one.p_adjusted else one.p_adjusted,
+                    **{
+                        name: None if (value := getattr(one, name)) != value else value
+                        for name in ("p_adjusted", "low_adjusted", "high_adjusted")
+                    },
                 }
                 for one in self.differences
             ],
@@ -274,24 +282,27 @@ def leaderboard(
     macro = {model: tests.macro(model) for model in models}
     values = {model: sign * float(macro[model].value) for model in models}
     order = sorted(models, key=lambda model: (isnan(values[model]), -values[model], model))
-    correct = _CORRECTIONS[correction]
-    every = _corrected(correct, ((a, b, MACRO, tests.difference(a, b)) for a, b in combinations(order, 2)))
+
+    def difference(a: str, b: str, task: str, level: float | None = None) -> Difference:
+        return tests.difference(a, b, level) if task == MACRO else tests.task_difference(tasks[task], a, b, level)
+
+    every = _corrected(correction, confidence, [(a, b, MACRO) for a, b in combinations(order, 2)], difference)
     ahead = np.zeros((len(order), len(order)), dtype=np.bool_)
     for one in every:
-        if one.p_adjusted <= (1 - confidence) * (1 + 1e-9):
+        if is_significant(one.p_adjusted, confidence):
             better, worse = (one.b, one.a) if sign * float(one.difference.value) > 0 else (one.a, one.b)
             ahead[order.index(better), order.index(worse)] = True
     ranks = rank_intervals([values[model] for model in order], ahead)
     letters = compact_letters(ahead | np.transpose(ahead))
     if baseline is not None:
         others = [model for model in order if model != baseline]
-        every = _corrected(correct, ((baseline, model, MACRO, tests.difference(baseline, model)) for model in others))
-    by_task = (
-        (pair.a, pair.b, one.task, tests.task_difference(one, pair.a, pair.b))
+        every = _corrected(correction, confidence, [(baseline, model, MACRO) for model in others], difference)
+    by_task = [
+        (pair.a, pair.b, one.task)
         for one in tasks.values()
         for pair in every
         if pair.a in one.tallies and pair.b in one.tallies
-    )
+    ]
     return Leaderboard(
         models=tuple(order),
         tasks=tuple(tasks),
@@ -306,7 +317,7 @@ def leaderboard(
         micro={model: tests.micro(model) for model in order},
         ranks=dict(zip(order, ranks, strict=True)),
         letters=dict(zip(order, letters, strict=True)),
-        differences=(*every, *_corrected(correct, by_task)),
+        differences=(*every, *_corrected(correction, confidence, by_task, difference)),
         baseline=baseline,
         correction=correction,
         confidence=confidence,
@@ -341,8 +352,28 @@ def _averaged(tasks: Mapping[str, GridTask], models: Sequence[str]) -> tuple[lis
     return averaged, notes
 
 
-def _corrected(correct: _Correction, found: Iterable[tuple[str, str, str, Difference]]) -> list[PairedRuns]:
-    """Differences by models and task, with p-values corrected for all of them together."""
-    differences = list(found)
-    adjusted = correct([float(one.p_value) for *_, one in differences])
-    return [PairedRuns(*own, float(p_value)) for own, p_value in zip(differences, adjusted, strict=True)]
+def _corrected(
+    correction: str,
+    confidence: float,
+    pairs: Sequence[tuple[str, str, str]],
+    difference: Callable[[str, str, str, float | None], Difference],
+) -> list[PairedRuns]:
+    """Differences by models and task, with p-values and intervals corrected for all of them together.
+
+    With Holm's method all intervals hold at once (Bonferroni's level), with Benjamini and Hochberg's those of the
+    differences that are found (Benjamini and Yekutieli, 2005, "False discovery rate-adjusted multiple confidence
+    intervals for selected parameters", JASA 100:71-81). An interval excludes 0 where its corrected p-value is
+    significant.
+    """
+    found = [difference(*pair, None) for pair in pairs]
+    adjusted = _CORRECTIONS[correction]([float(one.p_value) for one in found]).tolist()
+    share = 1.0
+    if correction != "none" and (tests := sum(p_value == p_value for p_value in adjusted)):
+        held = sum(is_significant(p_value, confidence) for p_value in adjusted) if correction == "bh" else 1
+        share = max(held, 1) / tests
+    result: list[PairedRuns] = []
+    for pair, one, p_value in zip(pairs, found, adjusted, strict=True):
+        wide = one if share == 1 else difference(*pair, 1 - share * (1 - confidence))
+        ends = agreeing_ends(float(one.value), float(wide.low), float(wide.high), p_value, confidence)
+        result.append(PairedRuns(*pair, one, p_value, *ends))
+    return result

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tensorclass.scores.estimate import Estimate, show, show_interval
+from tensorclass.scores.estimate import Estimate, compared, show, show_interval
+from tensorclass.scores.grouped_notes import grouped_notes
 from tensorclass.scores.leaderboard import MACRO, Leaderboard, PairedRuns
-from tensorclass.scores.score_sheets import common_unit, interval_heading, numbers_of, shown_p_value
+from tensorclass.scores.paired import is_significant
+from tensorclass.scores.score_sheets import common_unit, interval_heading, missed, numbers_of, shown_p_value
 from tensorclass.scores.sheet import Sheet, SheetColumn
-from tensorclass.support.printable import printable
 
 __all__ = ["leaderboard_sheets"]
 
@@ -16,12 +17,15 @@ _CORRECTED = {"holm": "corrected by Holm's method", "bh": "corrected by Benjamin
 _MOST_ROWS = 60
 
 
-def leaderboard_sheets(board: Leaderboard, names: Mapping[str, str] | None = None) -> Iterator[Sheet | str]:
+def leaderboard_sheets(
+    board: Leaderboard, names: Mapping[str, str] | None = None, notes: Iterable[tuple[str, str]] = ()
+) -> Iterator[Sheet | str]:
     """Lay out a leaderboard: ranks, figures task by task, differences; and notes as text.
 
     Args:
         board: the leaderboard.
         names: the names to show, by those of models.
+        notes: on the runs, with their names.
     """
     shown = {model: (names or {}).get(model, model) for model in board.models}
     yield _ranks(board, shown)
@@ -32,7 +36,7 @@ def leaderboard_sheets(board: Leaderboard, names: Mapping[str, str] | None = Non
     yield from _differences(board, macro, shown)
     if len(board.tasks) > 1 and board.baseline is not None:
         yield from _differences(board, by_task, shown)
-    yield from map(printable, board.notes)
+    yield from grouped_notes([*(("", note) for note in board.notes), *notes])
 
 
 def _ranks(board: Leaderboard, shown: Mapping[str, str]) -> Sheet:
@@ -43,9 +47,11 @@ def _ranks(board: Leaderboard, shown: Mapping[str, str]) -> Sheet:
     about = f"macro average of {len(board.averaged)} tasks" if several else first
     level = interval_heading(board.confidence)
     headings = ["macro", level, "std. error", "micro"] if several else ["score", level, "std. error"]
+    has_missing = any(map(missed, board.macro.values()))
+    counts = ["prompts", *["missing"] * has_missing]
     sheet = Sheet(
         f"Leaderboard: {about}, {metrics}, {unit}".removesuffix(", "),
-        [SheetColumn("model", is_label=True), *numbers_of("rank", "ranks", *headings, "group")],
+        [SheetColumn("model", is_label=True), *numbers_of("rank", "ranks", *headings, "group", *counts)],
     )
     for model in board.models:
         rank, macro = board.ranks[model], board.macro[model]
@@ -58,6 +64,8 @@ def _ranks(board: Leaderboard, shown: Mapping[str, str]) -> Sheet:
             show(macro.stderr, macro.unit),
             *[show(board.micro[model].value, macro.unit)] * several,
             board.letters[model],
+            str(int(macro.prompts)),
+            *[str(missed(macro))] * has_missing,
         )
     sheet.caption = (
         "Models that share a letter can't be told apart; the ranks that the tests leave possible: all pairs, p-values "
@@ -103,14 +111,15 @@ def _differences(board: Leaderboard, found: Sequence[PairedRuns], shown: Mapping
     labels = ["model"] if to_baseline else ["better", "than"]
     if not is_macro:
         labels = ["task", *labels]
-    corrected = ["adjusted p"] if board.correction != "none" and len(found) > 1 else []
+    is_corrected = board.correction != "none" and len(found) > 1
     level = interval_heading(board.confidence)
+    decision = ["corrected p", f"{level}, corrected"] if is_corrected else ["p", level]
     has_sections = len(found) > len({one.task for one in found})
     sheet = Sheet(
         f"{title}, {unit}" if unit else title,
         [
             *(SheetColumn(label, is_label=True, is_merged=label == "task" and has_sections) for label in labels),
-            *numbers_of("difference", level, "p", *corrected, "detects"),
+            *numbers_of("difference", *decision, *["p"] * is_corrected, "detects", "prompts"),
         ],
     )
     order = {task: place for place, task in enumerate(board.tasks)}
@@ -118,24 +127,27 @@ def _differences(board: Leaderboard, found: Sequence[PairedRuns], shown: Mapping
         difference, higher = one.difference, board.higher_is_better[board.averaged[0] if is_macro else one.task]
         # All pairs are told from the better model's side.
         sign = 1.0 if to_baseline or (float(difference.value) >= 0) == higher else -1.0
-        low, high = sorted((sign * float(difference.low), sign * float(difference.high)))
+        low, high = sorted((sign * one.low_adjusted, sign * one.high_adjusted))
         better, worse = (one.b, one.a) if sign > 0 else (one.a, one.b)
         place = len(labels)
         style = ""
-        if one.p_adjusted <= 1 - board.confidence:
+        if is_significant(one.p_adjusted, board.confidence):
             style = "good" if (sign * float(difference.value) > 0) == higher else "bad"
         sheet.add(
             *[one.task] * (not is_macro),
             *([shown[one.b]] if to_baseline else [shown[better], shown[worse]]),
             show(sign * float(difference.value), difference.unit, sign=True),
+            shown_p_value(one.p_adjusted),
             show_interval(low, high, difference.unit, sign=True),
-            shown_p_value(float(difference.p_value)),
-            *[shown_p_value(one.p_adjusted)] * len(corrected),
+            *[shown_p_value(float(difference.p_value))] * is_corrected,
             "-" if difference.detectable is None else show(difference.detectable, difference.unit),
-            styles={place: style, place + 1: style},
+            compared(difference),
+            styles={place: style, place + 2: style},
         )
-    if corrected:
-        sheet.caption = f"p-values of the sign-flip test, {_CORRECTED[board.correction]} for the {len(found)} rows."
+    if is_corrected:
+        sheet.caption = (
+            f"p-values and intervals, {_CORRECTED[board.correction]} for the {len(found)} rows; p is uncorrected."
+        )
     yield sheet
 
 

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOT_A_SHARE", "ROUNDING", "check_counts", "check_shares", "contradiction", "finite_number", "is_share"]
+__all__ = [
+    "NOT_A_SHARE",
+    "ROUNDING",
+    "check_counts",
+    "check_shares",
+    "contradiction",
+    "finite_number",
+    "is_never_negative",
+    "is_share",
+]
 
 ROUNDING = 1e-6
 """The rounding error of the mean of a few float32 verdicts that are all 1."""
 
 NOT_A_SHARE = "divide percents by 100; a metric that is no share names its unit: field(metadata=metric(Mean(unit=...)))"
 """The advice for a value that is not a fraction from 0 to 1."""
+
+
+_NEVER_NEGATIVE = re.compile(
+    r"(bleu|rouge|chrf|ter|meteor|mae|mse|rmse|perplexity|brier|wer|cer|tokens|seconds|latency)([\W_\dL].*)?",
+    re.IGNORECASE,
+)
+
+
+def is_never_negative(name: str) -> bool:
+    """Return whether the name is one of a metric that is 0 or more, and no share.
+
+    Example:
+        >>> is_never_negative("rougeL"), is_never_negative("sacrebleu/bleu"), is_never_negative("reward")
+        (True, True, False)
+    """
+    return _NEVER_NEGATIVE.fullmatch(name.rpartition("/")[2]) is not None
 
 
 def is_share(value: float) -> bool:

@@ -207,7 +207,9 @@ class Mean(Metric):
         else:  # without copies
             above, below = values, np.broadcast_to(1.0, values.shape)
         cluster = None if self.cluster is None else rows.clusters(self.cluster)
-        return [Tally(self.name or field, sum_of_prompt(above), sum_of_prompt(below), self.unit, cluster)]
+        counts = sum_of_prompt(below)
+        lacking = (counts == 0).astype(np.float64) if missing.any() else None
+        return [Tally(self.name or field, sum_of_prompt(above), counts, self.unit, cluster, lacking)]
 
     def groups(self, field: str, rows: Rows) -> dict[str, dict[str, Tally]]:
         values = rows.numbers(field)
@@ -222,14 +224,23 @@ class Mean(Metric):
             )
         group = np.broadcast_to(np.expand_dims(group, tuple(range(group.ndim, values.ndim))), values.shape)
         cluster = None if self.cluster is None else rows.clusters(self.cluster)
-        sums = sums_by_group(values, group, names)
+        levels = [(group, names)]
         if self.separator is not None:
             parents = {name: name.partition(self.separator)[0] for name in names if self.separator in name}
             above = merge([tuple(parents.values())])
             table = np.array([above.index(parents[name]) if name in parents else -1 for name in (*names, "")])
-            sums |= sums_by_group(values, table[np.where(group < 0, len(names), group)], above)
+            levels.append((table[np.where(group < 0, len(names), group)], above))
+        sums, lacking = (
+            {name: own for codes, of in levels for name, own in sums_by_group(one, codes, of).items()}
+            for one in (values, np.where(np.isnan(values), 1.0, np.nan))
+        )
         figure = self.name or field
-        return {figure: {name: Tally(f"{figure}/{name}", *own, self.unit, cluster) for name, own in sums.items()}}
+        return {
+            figure: {
+                name: Tally(f"{figure}/{name}", *own, self.unit, cluster, lacking[name][0] if name in lacking else None)
+                for name, own in sums.items()
+            }
+        }
 
 
 def sums_by_group(
@@ -311,7 +322,8 @@ class Ratio(Metric):
         if below.size and np.nanmin(below, initial=0.0) < 0:
             raise ValueError(f"{self.name}: expected at least 0 below the line in each row, got {np.nanmin(below):g}")
         above, below = (sum_of_prompt(np.where(counted, side, 0.0)) for side in (above, below))
-        return [Tally(self.name, above, below, self.unit)]
+        lacking = None if counted.all() else (sum_of_prompt(counted * 1.0) == 0).astype(np.float64)
+        return [Tally(self.name, above, below, self.unit, missing=lacking)]
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from tensorclass import cat
-from tensorclass.scores.align import align
-from tensorclass.scores.readers import PromptText, Run
+from tensorclass.scores.readers import Run
 from tensorclass.scores.run_grid import model_of
+from tensorclass.scores.seeds import joined
 
 __all__ = ["find_model", "renamed", "short_names", "told_apart"]
 
@@ -63,15 +61,16 @@ def told_apart(runs: Sequence[Run]) -> list[Run]:
     return [replace(run, name=Path(run.files[0]).name) if run.files and names[run.name] > 1 else run for run in result]
 
 
-def renamed(runs: Sequence[Run], names: str) -> list[Run]:
-    """Rename models. Models that get the same name are repeats (seeds) of one.
+def renamed(runs: Sequence[Run], names: str, *, pooled: bool = False) -> list[Run]:
+    """Rename models. Models that get the same name are seeds of one.
 
     Args:
         runs: the runs.
         names: ``"A,B"``: a name for each model, in the order of the runs; or ``"OLD=NEW,..."`` for some of them.
+        pooled: pool the rows of seeds within their prompts; else the seeds are a level of their own.
 
     Returns:
-        The runs under their new names. Runs of one name and task are joined: rows of the same prompt are its repeats.
+        The runs under their new names. Runs of one name and task are joined.
 
     Raises:
         ValueError: there are more or fewer names than models, a name is empty, a model is unknown, or repeats have no
@@ -104,34 +103,13 @@ def renamed(runs: Sequence[Run], names: str) -> list[Run]:
         groups.setdefault((new[model_of(run)], run.task), []).append(run)
     several = len({task for _, task in groups}) > 1
     return [
-        replace(_joined(own), model=model, name=f"{model}/{task}" if several else model)
+        replace(
+            joined(own, () if pooled else [run.name for run in own]),
+            model=model,
+            name=f"{model}/{task}" if several else model,
+        )
         for (model, task), own in groups.items()
     ]
-
-
-def _joined(runs: Sequence[Run]) -> Run:
-    """One run of all rows, in which the runs are repeats."""
-    first = runs[0]
-    if len(runs) == 1:
-        return first
-    without = next((run for run in runs if run.scores.prompt_id is None), None)
-    if without is not None:
-        raise ValueError(f"names: {without.name}: expected ids of prompts, by which repeats are told, got None")
-    texts = [run.texts for run in runs if run.texts is not None]
-    return replace(
-        first,
-        scores=cat(align(*(run.scores for run in runs))),
-        files=tuple(dict.fromkeys(file for run in runs for file in run.files)),
-        notes=(*dict.fromkeys(note for run in runs for note in run.notes), f"{len(runs)} runs are repeats of one"),
-        published={},
-        texts=partial(_texts_of, texts) if len(texts) == len(runs) else None,
-    )
-
-
-def _texts_of(runs: Sequence[Callable[[], Iterator[PromptText]]]) -> Iterator[PromptText]:
-    """The texts of several runs, one after another, as their rows are."""
-    for texts in runs:
-        yield from texts()
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import erfc, nan, sqrt
+from statistics import NormalDist
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,7 +17,9 @@ from tensorclass.scores.students_t import check_confidence
 __all__ = [
     "McNemar",
     "PairedDifference",
+    "agreeing_ends",
     "difference_interval",
+    "is_significant",
     "mcnemar",
     "mcnemar_p_value",
     "paired_difference",
@@ -88,6 +91,7 @@ def paired_difference(
     resamples: int | None = None,
     confidence: float = 0.95,
     share: bool = True,
+    clusters: bool = False,
 ) -> PairedDifference:
     """The difference of two ratios of sums over the same prompts, its interval, and the sign-flip test.
 
@@ -107,6 +111,8 @@ def paired_difference(
             :func:`~tensorclass.scores.intervals.interval_of_ratio`.
         confidence: the level of the interval.
         share: whether the figure is meant as a share, 0..1.
+        clusters: whether the prompts are clusters of prompts. A cluster that is added would weigh as much as many
+            prompts, so that of clusters that vary is the t interval.
 
     Example:
         >>> right_a, right_b, one = np.array([1.0, 0, 0, 0]), np.array([1.0, 1, 1, 0]), np.ones(4)
@@ -134,7 +140,8 @@ def paired_difference(
     scale = (np.abs(rows[2]) + abs(b) * rows[3]) / below_b + (np.abs(rows[0]) + abs(a) * rows[1]) / below_a
     influence = np.where(np.abs(influence) > 1e-12 * scale, influence, 0.0)  # rounding alone leaves no spread
     stderr = sqrt(float(counts @ influence**2) * numbers[0] / (numbers[0] - 1)) if numbers[0] > 1 else nan
-    if share and is_share(rows[0], rows[1]) and is_share(rows[2], rows[3]):
+    as_share = share and is_share(rows[0], rows[1]) and is_share(rows[2], rows[3])
+    if as_share and not (clusters and influence.any() and numbers[0] > 1):
         ends = share_difference_interval(*rows, confidence, counts=counts)
         low, high = min(float(ends[0]), value), max(float(ends[1]), value)
         return PairedDifference(a, b, value, low, high, p_value, *numbers, "adjusted t", test, "", stderr)
@@ -142,7 +149,52 @@ def paired_difference(
         reason = ONE_PROMPT if numbers[0] == 1 else NO_VARIANCE_OF_DIFFERENCES
         return PairedDifference(a, b, value, nan, nan, p_value, *numbers, "none", test, reason, stderr)
     ends = difference_interval(*rows, confidence, counts=counts)
+    if as_share:
+        ends = np.maximum(ends[0], -1.0), np.minimum(ends[1], 1.0)
     return PairedDifference(a, b, value, float(ends[0]), float(ends[1]), p_value, *numbers, "t", test, "", stderr)
+
+
+def is_significant(p_value: float, confidence: float) -> bool:
+    """Return whether a p-value is at most the level of the test, one less the confidence; not if it is NaN.
+
+    Example:
+        >>> is_significant(0.05, 0.95), is_significant(0.051, 0.95), is_significant(nan, 0.95)
+        (True, False, False)
+    """
+    return p_value <= (1 - confidence) * (1 + 1e-9)
+
+
+def agreeing_ends(value: float, low: float, high: float, p_value: float, confidence: float) -> tuple[float, float]:
+    """The ends of an interval that excludes 0 exactly where the test finds a difference.
+
+    The exact test of a few prompts and the t interval of the same difference may disagree if the p-value is near the
+    level. The end that contradicts the test is then the test's own: the difference less its standard error by the
+    p-value, times the quantile of the level.
+
+    Source: Miettinen, 1976, "Estimability and estimation in case-referent studies", American Journal of Epidemiology
+    103:226-235 (test-based limits).
+
+    Args:
+        value: the difference.
+        low: lower end of its interval; NaN if there is none.
+        high: upper end.
+        p_value: two-sided, of no difference; NaN if there is no test.
+        confidence: the level of the interval.
+
+    Example:
+        >>> [f"{end:+.3f}" for end in agreeing_ends(0.125, 0.002, 0.24, 0.053, 0.95)]
+        ['-0.002', '+0.240']
+        >>> agreeing_ends(0.125, 0.002, 0.24, 0.041, 0.95)
+        (0.002, 0.24)
+    """
+    excludes = low > 0 or high < 0
+    if not (low <= high) or p_value != p_value or excludes == is_significant(p_value, confidence):
+        return low, high
+    normal = NormalDist()
+    of_test = abs(normal.inv_cdf(p_value / 2)) if p_value > 0 else float("inf")
+    reach = abs(normal.inv_cdf((1 - confidence) / 2)) / max(of_test, 0.1)
+    end = value * (min(1 - reach, 0.0) if excludes else max(1 - reach, 1e-6))
+    return (end, max(high, value)) if value > 0 else (min(low, value), end)
 
 
 def share_difference_interval(

@@ -16,7 +16,7 @@ from tensorclass.scores.metrics import Metric
 from tensorclass.scores.score_arrays import RecordRows, RunRows, Tallies, tallies
 from tensorclass.scores.tally import Sample, Tally
 
-__all__ = ["RepeatedRun", "RepeatedTally", "check_repeats", "repeated_runs"]
+__all__ = ["RepeatedRun", "RepeatedTally", "check_repeats", "repeated_run", "repeated_runs"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,9 @@ class RepeatedTally:
         """The tally of prompts, in which repeats are pooled."""
         first = self.each[0]
         numerator, denominator = (np.sum(side, axis=0) for side in self._sides(self.each))
-        return Tally(first.name, numerator, denominator, first.unit, first.cluster)
+        lacking = [one.missing for one in self.each if one.missing is not None]
+        missing = np.sum(lacking, axis=0) if lacking else None
+        return Tally(first.name, numerator, denominator, first.unit, first.cluster, missing)
 
     def at(self, positions: NDArray[np.int64]) -> RepeatedTally:
         """Return the tally of the prompts at these positions."""
@@ -44,6 +46,16 @@ class RepeatedTally:
         """The contributions above and below the line, ``[repeats, prompts]``, or of clusters of prompts."""
         above, below = self._sides([one.by_cluster() for one in self.each])
         return np.stack(above), np.stack(below)
+
+    @property
+    def name(self) -> str:
+        """The figure's name."""
+        return self.each[0].name
+
+    @property
+    def unit(self) -> str:
+        """Its unit."""
+        return self.each[0].unit
 
     def variance(self) -> CrossedVariance:
         """The variance of the figure over prompts (or clusters) and repeats."""
@@ -58,19 +70,30 @@ class RepeatedTally:
             prompts=pooled.prompts,
             unit=pooled.unit,
             clusters=None if pooled.cluster is None else pooled.by_cluster().prompts,
+            missing=pooled.missed,
         )
 
     def difference(self, other: RepeatedTally, *, confidence: float) -> Difference:
         """The difference of another run to this one, on the same prompts in the same order."""
-        a, b = self.pooled, other.pooled
+        lacks_a, lacks_b = self.pooled.lacks, other.pooled.lacks
+        both = np.flatnonzero(~(lacks_a | lacks_b))
+        first, second = self.at(both), other.at(both)
+        a, b = first.pooled, second.pooled
         check_same_clusters(a, b)
-        found = crossed_difference(*self.cells(), *other.cells(), confidence=confidence, share=a.unit == "%")
+        found = crossed_difference(
+            *first.cells(),
+            *second.cells(),
+            confidence=confidence,
+            share=a.unit == "%",
+            clusters=a.cluster is not None,
+        )
         clusters = None
         if a.cluster is not None:
             clusters = found.prompts
             held = int(((a.denominator > 0) | (b.denominator > 0)).sum())
             found = found._replace(prompts=held, prompts_a=a.prompts, prompts_b=b.prompts)
-        return difference_of(found, a.unit, clusters=clusters)
+        lacking = int(lacks_a.sum()), int(lacks_b.sum())
+        return difference_of(found, a.unit, clusters=clusters, lacking=lacking, confidence=confidence)
 
     @staticmethod
     def _sides(each: Sequence[Tally]) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
@@ -141,17 +164,50 @@ def repeated_runs(
     places = [[int(place) for place in row] for row in grid]
     each = cells.each()
     found = [tallies(one, metrics, cluster) for one in each]
-    return whole.runs, [_run([each[one] for one in row], [found[one] for one in row]) for row in places]
+    return whole.runs, [repeated_run([each[one] for one in row], [found[one] for one in row]) for row in places]
 
 
-def _run(each: Sequence[RunRows], found: Sequence[Tallies]) -> RepeatedRun:
-    """One run from its repeats, with the prompts of all in the order of their keys."""
+def repeated_run(
+    each: Sequence[RunRows], found: Sequence[Tallies], *, same_prompts: bool = True, ratios_only: bool = False
+) -> RepeatedRun:
+    """One run from its repeats, with the prompts of all in the order of their keys.
+
+    Args:
+        each: the rows of each repeat.
+        found: the tallies of each repeat.
+        same_prompts: raise unless all repeats have the same prompts; else a prompt is missing in those that lack it.
+        ratios_only: leave out figures that are no ratio of sums; else they raise.
+    """
     known = [one.keys for one in each if one.keys is not None]
-    sortings = [np.argsort(keys, kind="stable") for keys in known]
-    shared = known[0][sortings[0]] if known else None
-    for keys, sorting in zip(known, sortings, strict=True):
-        if shared is not None and not np.array_equal(keys[sorting], shared):
-            raise ValueError("prompt_id: expected the same prompts in all repeats, since repeats='random'")
+    shared = np.unique(np.concatenate(known)) if known else None
+    if shared is not None and same_prompts and any(len(keys) < len(shared) for keys in known):
+        raise ValueError("prompt_id: expected the same prompts in all repeats, since repeats='random'")
+    prompts = each[0].prompts if shared is None else len(shared)
+    keys_of: list[NDArray[np.int64] | None] = [one.keys for one in each]
+    if any(one.prompts > prompts or (shared is None and one.prompts < prompts) for one in each):
+        raise ValueError("prompt_id: expected ids of prompts, since the repeats have different numbers of them")
+
+    def spread(part: Tally | None, like: Tally, keys: NDArray[np.int64] | None) -> Tally:
+        """The tally over the prompts of all repeats."""
+        if part is not None and (keys is None or shared is None):
+            return part
+        above, below, missing = np.zeros(prompts), np.zeros(prompts), np.full(prompts, float(part is not None))
+        if part is not None and keys is not None and shared is not None:
+            place = np.searchsorted(shared, keys)
+            above[place], below[place] = part.numerator, part.denominator
+            missing[place] = 0.0 if part.missing is None else part.missing
+        return replace(like, numerator=above, denominator=below, missing=missing)
+
+    def clustered(parts: Sequence[Tally | None]) -> NDArray[np.int64] | None:
+        """The cluster of each prompt, from any repeat that has it."""
+        own = [(one.cluster, keys) for one, keys in zip(parts, keys_of, strict=True) if one]
+        if shared is None or own[0][0] is None:
+            return own[0][0]
+        clusters = np.zeros(prompts, dtype=np.int64)
+        for cluster, keys in own:
+            if cluster is not None and keys is not None:
+                clusters[np.searchsorted(shared, keys)] = cluster
+        return clusters
 
     def together(name: str, parts: Sequence[Tally | Sample | None]) -> RepeatedTally:
         if any(isinstance(part, Sample) for part in parts):
@@ -159,13 +215,13 @@ def _run(each: Sequence[RunRows], found: Sequence[Tallies]) -> RepeatedRun:
                 f"{name}: expected a ratio of sums, since repeats='random'; pool the repeats, or leave the figure out "
                 "with metrics={field: []}"
             )
-        first = next(part for part in parts if isinstance(part, Tally))
-        nothing = replace(first, numerator=0 * first.numerator, denominator=0 * first.denominator)
-        full = [part if isinstance(part, Tally) else nothing for part in parts]
-        if known:
-            full = [part.at(place) for part, place in zip(full, sortings, strict=True)]
-        return RepeatedTally(tuple(full))
+        own = [part if isinstance(part, Tally) else None for part in parts]
+        like = replace(next(part for part in own if part is not None), cluster=clustered(own))
+        full = (spread(part, like, of) for part, of in zip(own, keys_of, strict=True))
+        return RepeatedTally(tuple(replace(one, cluster=like.cluster) for one in full))
 
+    if ratios_only:
+        found = [Tallies({**one.sums}, one.group_sums) for one in found]
     figures = dict.fromkeys(name for one in found for name in one.figures)
     groups: dict[str, dict[str, RepeatedTally]] = {}
     for name in dict.fromkeys(name for one in found for name in one.groups):
@@ -173,4 +229,4 @@ def _run(each: Sequence[RunRows], found: Sequence[Tallies]) -> RepeatedRun:
         names = sorted({group for own in members for group in own})
         groups[name] = {group: together(name, [own.get(group) for own in members]) for group in names}
     every = {name: together(name, [one.figures.get(name) for one in found]) for name in figures}
-    return RepeatedRun(every, groups, shared, each[0].prompts)
+    return RepeatedRun(every, groups, shared, prompts)

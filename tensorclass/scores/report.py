@@ -241,7 +241,7 @@ def _difference_line(one: Difference) -> str:
 
 def estimate_dict(one: Estimate) -> dict[str, Any]:
     """A figure as plain values; None where a number is NaN."""
-    names = ("value", "low", "high", "stderr", "interval", "count", "prompts", "unit", "reason", "clusters")
+    names = ("value", "low", "high", "stderr", "interval", "count", "prompts", "unit", "reason", "clusters", "missing")
     return {name: _plain(one, name) for name in names}
 
 
@@ -252,13 +252,14 @@ def difference_dict(one: Difference) -> dict[str, Any]:
         test = {"only_a": _plain(one, "only_a"), "only_b": _plain(one, "only_b"), "p_value": _plain(one, "mcnemar_p")}
     before = ("low", "high", "stderr", "p_value", "prompts")
     after = ("unit", "prompts_a", "prompts_b", "interval", "test", "reason", "detectable", "clusters")
+    missing = ("missing_a", "missing_b")
     return {
         "a": _plain(one, "a"),
         "b": _plain(one, "b"),
         "difference": _plain(one, "value"),
         **{name: _plain(one, name) for name in before},
         "mcnemar": test,
-        **{name: _plain(one, name) for name in after},
+        **{name: _plain(one, name) for name in (*after, *missing)},
     }
 
 

@@ -136,6 +136,16 @@ class RowMetric(Metric):
         """
         return 2
 
+    def about(self) -> str:
+        """Return what a reader should know of the figure; it is noted in reports. Here: nothing.
+
+        Example:
+            >>> from tensorclass.scores import CalibrationError
+            >>> CalibrationError(target="correct").about()
+            '15 bins of equal width'
+        """
+        return ""
+
     def tallies(self, field: str, rows: Rows) -> list[Tally]:
         return []
 
@@ -146,7 +156,7 @@ class RowMetric(Metric):
         self.check(field, found[0])
         cluster = None if self.cluster is None else rows.clusters(self.cluster)
         name = self.named(field)
-        return [Sample(name, self.figure, *found, self.unit, cluster, self.biased, self.fewest_prompts)]
+        return [Sample(name, self.figure, *found, self.unit, cluster, self.biased, self.fewest_prompts, self.about())]
 
 
 class NamedRowMetric(RowMetric, metaclass=ABCMeta):
@@ -445,6 +455,9 @@ class CalibrationError(_FigureWithTarget):
 
     def fewest_prompts(self, confidence: float) -> int:
         return 10 * self.bins
+
+    def about(self) -> str:
+        return f"{self.bins} bins of equal width"
 
     def check(self, field: str, columns: Sequence[_Numbers]) -> None:
         check_shares(field, columns[0])

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorclass.scores.comparison import pair
+from tensorclass.scores.comparison import ComparedFigures, pair
 from tensorclass.scores.identity import prompt_keys, task_of_rows
 from tensorclass.scores.logged_scores import LoggedScoreData
 from tensorclass.scores.readers import Run
-from tensorclass.scores.score_arrays import RecordRows, RunRows, Tallies, tallies
+from tensorclass.scores.repeated_runs import RepeatedTally
+from tensorclass.scores.run_figures import run_figures, with_seed_level
 from tensorclass.scores.tally import Sample, Tally
 
-__all__ = ["GridTask", "model_of", "run_grid", "runs_by_task", "task_figures"]
+__all__ = ["Figure", "GridTask", "model_of", "run_grid", "runs_by_task", "task_figures"]
+
+Figure: TypeAlias = Tally | Sample | RepeatedTally
+"""The contributions of the prompts of a model to one figure."""
 
 
 def model_of(run: Run) -> str:
@@ -96,15 +100,17 @@ def runs_by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 @dataclass(frozen=True, eq=False)
 class GridTask:
-    """One figure of each model on one task.
+    """One figure of each model on one task, over the prompts of which all models have a verdict.
 
     Attributes:
         task: the task.
         figure: the name of the figure.
         unit: its unit.
         higher_is_better: whether a larger figure is better.
-        tallies: by model, its tally, or its sample of a figure that is no ratio of sums.
-        rows: the rows of each model, with numbers of prompts that the models share.
+        tallies: by model, the tally of these prompts in the same order: seed by seed of runs with seeds, or the sample
+            of a figure that is no ratio of sums.
+        missing: by model, how many prompts of the task have no verdict of it.
+        prompts: the number of prompts that some model holds.
         notes: notes on the prompts, in sentences.
     """
 
@@ -112,21 +118,10 @@ class GridTask:
     figure: str
     unit: str
     higher_is_better: bool
-    tallies: Mapping[str, Tally] | Mapping[str, Sample]
-    rows: Mapping[str, RunRows]
+    tallies: Mapping[str, Figure]
+    missing: Mapping[str, int]
+    prompts: int
     notes: tuple[str, ...] = field(default=())
-
-    def places(self, a: str, b: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the positions in two models' tallies of the prompts that both hold, in the same order.
-
-        Raises:
-            ValueError: they hold no prompt in common.
-        """
-        first, second = self.rows[a], self.rows[b]
-        try:
-            return pair(first.keys, second.keys, first.prompts, second.prompts)
-        except ValueError as error:
-            raise ValueError(f"{self.task}: {a} and {b}: {error}") from None
 
 
 def task_figures(
@@ -144,40 +139,79 @@ def task_figures(
         The figure of each model; None if some run doesn't have it.
 
     Raises:
-        ValueError: some of the runs have ids of prompts and others don't.
+        ValueError: some of the runs have ids of prompts and others don't, or no prompt has a verdict in all runs.
     """
-    rows = _rows(task, models)
-    found = {model: tallies(one, cluster=cluster) for model, one in rows.items()}
-    names = next(iter(found.values())).figures if metric is None else [metric]
+    runs = dict(zip(models, with_seed_level(*models.values()), strict=True))
+    keyed = zip(runs.items(), _keys(task, runs), strict=True)
+    rows = {model: run_figures(run, keys, cluster) for (model, run), keys in keyed}
+    found = {model: one.found.figures for model, one in rows.items()}
+    names = next(iter(found.values())) if metric is None else [metric]
     name = next((name for name in names if _is_shared(name, found.values())), None)
     if name is None:
         return None
-    own = {model: of for model, one in found.items() if (of := one.figures.get(name)) is not None}
     directions = [run.higher_is_better[name] for run in models.values() if name in run.higher_is_better]
+    places, every = _common_prompts(task, rows, {model: own[name] for model, own in found.items()})
+    own = {model: found[model][name].at(at) for model, at in places.items()}
+    counted = {model: rows[model].prompts - int(_pooled(found[model][name]).lacks.sum()) for model in models}
+    missing = {model: every - count for model, count in counted.items()}
     notes: list[str] = []
-    numbers = {model: one.prompts for model, one in rows.items()}
-    if len(set(numbers.values())) > 1:
-        held = ", ".join(f"{number} of {model}" for model, number in numbers.items())
-        notes.append(f"{task}: models have different prompts ({held}); differences are over those that both hold")
+    if any(missing.values()):
+        held = ", ".join(f"{count} of {model}" for model, count in missing.items() if count)
+        common = len(next(iter(places.values())))
+        notes.append(f"{task}: figures are over {common} of {every} prompts, of which all models have a verdict")
+        notes[-1] += f"; missing are {held}"
     return GridTask(
         task=task,
         figure=name,
         unit=next(iter(own.values())).unit,
         higher_is_better=directions[0] if directions else True,
-        tallies=cast("Mapping[str, Tally] | Mapping[str, Sample]", own),
-        rows=rows,
+        tallies=own,
+        missing=missing,
+        prompts=every,
         notes=tuple(notes),
     )
 
 
-def _is_shared(name: str, found: Iterable[Tallies]) -> bool:
+def _is_shared(name: str, found: Iterable[Mapping[str, Figure]]) -> bool:
     """Return whether all runs have a figure, and of one type: tallies or samples."""
-    types = {type(one.figures.get(name)) for one in found}
-    return types in ({Tally}, {Sample})
+    return len({type(one.get(name)) for one in found} | {type(None)}) == 2 and all(name in one for one in found)
 
 
-def _rows(task: str, models: Mapping[str, Run]) -> dict[str, RunRows]:
-    """The rows of each run, with numbers of prompts that runs share."""
+def _common_prompts(
+    task: str, rows: Mapping[str, ComparedFigures], figures: Mapping[str, Figure]
+) -> tuple[dict[str, NDArray[np.int64]], int]:
+    """The positions in each run of the prompts that have a verdict in all, and the number of prompts of any run."""
+    (first, of_first), *others = rows.items()
+    for other, of_other in others:
+        try:
+            pair(of_first.keys, of_other.keys, of_first.prompts, of_other.prompts)
+        except ValueError as error:
+            raise ValueError(f"{task}: {first} and {other}: {error}") from None
+    has_verdict = {model: ~_pooled(one).lacks for model, one in figures.items()}
+    scored = {model: own for model, own in has_verdict.items() if own.any()} or has_verdict
+    every = of_first.prompts
+    if of_first.keys is None:
+        common = np.flatnonzero(np.all(list(scored.values()), axis=0))
+        places = dict.fromkeys(rows, common)
+    else:
+        keys = {model: one.keys for model, one in rows.items() if one.keys is not None}
+        every = len(np.unique(np.concatenate(list(keys.values()))))
+        common = np.unique(np.concatenate(list(keys.values())))
+        for model, own in keys.items():
+            common = np.intersect1d(common, own[scored[model]] if model in scored else own)
+        order = {model: np.argsort(own, kind="stable") for model, own in keys.items()}
+        places = {model: order[model][np.searchsorted(own[order[model]], common)] for model, own in keys.items()}
+    if not len(common) and any(own.any() for own in scored.values()):
+        raise ValueError(f"{task}: no prompt has a verdict of all models; leave some of the models out")
+    return places, every
+
+
+def _pooled(one: Figure) -> Tally | Sample:
+    return one.pooled if isinstance(one, RepeatedTally) else one
+
+
+def _keys(task: str, models: Mapping[str, Run]) -> list[NDArray[np.int64] | None]:
+    """Numbers for the prompts of the rows of each run, which the runs share."""
     with_ids = [model for model, run in models.items() if run.scores.prompt_id is not None]
     if with_ids and len(with_ids) < len(models):
         without = next(model for model in models if model not in with_ids)
@@ -185,14 +219,14 @@ def _rows(task: str, models: Mapping[str, Run]) -> dict[str, RunRows]:
     # Runs that don't all say the task of their rows are paired by the document alone.
     codes = [task_of_rows(run.scores)[0] for run in models.values()]
     says_task = all(one.size and one.min() >= 0 for one in codes)
-    rows: dict[str, RunRows] = {}
     for model, run in models.items():
         if len(run.scores.batch_size) != 1:
             got = list(run.scores.batch_size)
             raise ValueError(f"{model}: expected one batch dimension, which holds the prompts, got {got}")
-        keys = prompt_keys(run.scores if says_task else run.scores.replace(prompt_task=None, task_names=None))
-        (rows[model],) = RecordRows(run.scores, -1, keys).each()
-    return rows
+    return [
+        prompt_keys(run.scores if says_task else run.scores.replace(prompt_task=None, task_names=None))
+        for run in models.values()
+    ]
 
 
 def _said_task(run: Run) -> str | None:

@@ -284,7 +284,16 @@ class Tallies:
     @property
     def sums(self) -> dict[str, Tally]:
         """The figures that are ratios of sums."""
-        return {name: part for name, part in self.figures.items() if isinstance(part, Tally)}
+        return _sums(self.figures)
+
+    @property
+    def group_sums(self) -> dict[str, dict[str, Tally | Sample]]:
+        """The groups of figures that are ratios of sums."""
+        return {name: {**_sums(own)} for name, own in self.groups.items()}
+
+
+def _sums(parts: Mapping[str, Tally | Sample]) -> dict[str, Tally]:
+    return {name: part for name, part in parts.items() if isinstance(part, Tally)}
 
 
 def tallies(

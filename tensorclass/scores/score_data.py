@@ -171,6 +171,8 @@ class ScoreData(TensorClass, stack_objects=True):
             shape, each_run = rows.runs, rows.each()
             found = [tallies(run, metrics, cluster) for run in each_run]
             notes = [f"run {place}: {note}" if place else note for place, note in pooling_notes(each_run)]
+            about = {name: one.about for run in found for name, one in run.figures.items() if isinstance(one, Sample)}
+            notes += [f"{name}: {text}" for name, text in about.items() if text]
 
         def one_of(part: Tally | Sample | RepeatedTally) -> Estimate:
             if isinstance(part, RepeatedTally):

@@ -11,6 +11,7 @@ from torch import Tensor
 from tensorclass.scores.document import ComparedRuns, ScoredRun
 from tensorclass.scores.estimate import Difference, Estimate, show, show_interval
 from tensorclass.scores.estimate import compared as compared_prompts
+from tensorclass.scores.grouped_notes import grouped_notes
 from tensorclass.scores.logged_scores import LoggedScoreData
 from tensorclass.scores.report import Comparison, Report, positions
 from tensorclass.scores.sheet import Sheet, SheetColumn
@@ -20,6 +21,7 @@ __all__ = [
     "common_unit",
     "comparison_sheets",
     "interval_heading",
+    "missed",
     "numbers_of",
     "report_sheets",
     "run_notes",
@@ -71,7 +73,7 @@ def score_sheets(
     else:
         for own in each:
             yield from group_sheets(own)
-    yield from run_notes(runs, shown)
+    yield from grouped_notes(run_notes(runs, shown))
 
 
 def report_sheets(report: Report) -> Iterator[Sheet | str]:
@@ -92,13 +94,13 @@ def comparison_sheets(comparison: Comparison) -> Iterator[Sheet | str]:
         yield from compared_group_sheets(own, f"a{where}", f"b{where}")
 
 
-def run_notes(runs: Sequence[ScoredRun], names: Mapping[str, str]) -> Iterator[str]:
-    """Return the notes on each run: rows left out, other filters, repeats."""
+def run_notes(runs: Sequence[ScoredRun], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Return the notes on each run, with its name: rows left out, other filters, repeats."""
     several = len({one.run.task for one in runs}) > 1
     for one in runs:
         where = f"{_name(one, names)}, {one.run.task}" if several and one.run.task is not None else _name(one, names)
         for note in (*one.run.notes, *one.run.left_out, *one.report.notes):
-            yield printable(f"{where}: {note}")
+            yield where, note
 
 
 def numbers_of(*headings: str) -> list[SheetColumn]:
@@ -187,7 +189,9 @@ def scores_sheet(title: str, labels: Sequence[str], runs: Sequence[tuple[Sequenc
     ]
     has_clusters = any(figure.clusters is not None for _, report in runs for figure in report.values())
     level = interval_heading(runs[0][1].confidence)
-    headings = ["score", level, "std. error", "counted", "prompts", *["clusters"] * has_clusters]
+    has_missing = any(missed(figure) for _, report in runs for figure in report.values())
+    more = [*["clusters"] * has_clusters, *["missing"] * has_missing]
+    headings = ["score", level, "std. error", "prompts", "counted", *more]
     sheet = Sheet(title + _after(unit), columns + numbers_of(*headings))
     by: dict[str, list[str]] = {}
     order = {task: place for place, task in enumerate(dict.fromkeys(own[0] if has_tasks else "" for own, _ in runs))}
@@ -199,9 +203,10 @@ def scores_sheet(title: str, labels: Sequence[str], runs: Sequence[tuple[Sequenc
             _value(figure, figure.value, unit),
             show_interval(figure.low, figure.high, figure.unit),
             show(figure.stderr, figure.unit),
-            _whole(figure.count),
             _whole(figure.prompts),
+            _whole(figure.count),
             *[_whole(figure.clusters)] * has_clusters,
+            *[str(missed(figure))] * has_missing,
         )
         _add_method(by, name, figure, _METHODS)
     sheet.caption = printable(_methods_caption(by))
@@ -330,6 +335,11 @@ def _value(one: Estimate | Difference, value: Tensor, unit: str | None) -> str:
 def interval_heading(confidence: float) -> str:
     """The heading of intervals."""
     return f"{100 * confidence:g} % interval"
+
+
+def missed(one: Estimate) -> int:
+    """The number of missing verdicts of a figure."""
+    return 0 if one.missing is None else int(one.missing)
 
 
 def _whole(count: Tensor | None) -> str:

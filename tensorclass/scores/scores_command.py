@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,22 @@ from tensorclass.scores.command.exit_codes import CommandError, exit_code
 from tensorclass.scores.command.gates import Gate, bound_gates, worse_gates
 from tensorclass.scores.command.output import print_result
 from tensorclass.scores.command.run_files import read_files
-from tensorclass.scores.comparison import compare
 from tensorclass.scores.document import ComparedRuns, ScoredRun, document, to_json
 from tensorclass.scores.html_report import write_html_report
 from tensorclass.scores.leaderboard import Leaderboard, leaderboard
 from tensorclass.scores.leaderboard_sheets import leaderboard_sheets
+from tensorclass.scores.missing_verdicts import MissingVerdictsError, settle_missing
 from tensorclass.scores.model_names import find_model, renamed, short_names, told_apart
 from tensorclass.scores.readers import Run
+from tensorclass.scores.repeat_passes import with_passes
+from tensorclass.scores.run_conditions import ConditionsDifferError, check_conditions
+from tensorclass.scores.run_figures import aggregate_run, compare_runs
 from tensorclass.scores.run_grid import model_of, runs_by_task
 from tensorclass.scores.score_errors import ScoreFileError
 from tensorclass.scores.score_files import save_scores
 from tensorclass.scores.score_rows import leaderboard_rows, scored_rows
 from tensorclass.scores.score_sheets import run_notes, score_sheets
+from tensorclass.scores.seeds import SEEDS, with_seeds
 from tensorclass.scores.sheet import Sheet
 from tensorclass.support.atomic import whole_folder
 from tensorclass.support.interrupts import uninterrupted
@@ -66,11 +70,10 @@ def _run(arguments: Namespace) -> int:
         raise ScoreFileError(str(arguments.save), None, "expected a folder to save in, found a file")
     unread: list[ScoreFileError] = []
     try:
-        runs = told_apart(read_files(arguments, unread.append if arguments.keep_going else None))
+        runs = read_files(arguments, unread.append if arguments.keep_going else None)
         if not runs:
             return _said(unread)
-        if arguments.names is not None:
-            runs = renamed(runs, arguments.names)
+        runs = _prepared(arguments, runs)
         found = _results(arguments, runs)
         if arguments.report is not None:
             _write_report(arguments, runs)
@@ -87,6 +90,38 @@ def _run(arguments: Namespace) -> int:
     for gate in failed:
         sys.stderr.write(f"tensorclass scores: {printable(f'{gate.condition}: {gate.reason}')}\n")
     return _said(unread) or (1 if failed else 0)
+
+
+def _prepared(arguments: Namespace, runs: list[Run]) -> list[Run]:
+    """The runs as models: checked for other conditions and missing verdicts, seeds joined, named."""
+    asked = (arguments.baseline, arguments.fail_if_worse_than, arguments.report)
+    is_compared = arguments.compare or arguments.leaderboard or any(one is not None for one in asked)
+    problems: list[str] = []
+    notes: list[str] = []
+    try:
+        notes = check_conditions(runs, arguments.across) if is_compared else []
+    except ConditionsDifferError as error:
+        problems.append(str(error))
+    try:
+        runs = settle_missing(
+            runs, arguments.missing, arguments.max_missing, is_compared=is_compared, metric=arguments.metric
+        )
+    except MissingVerdictsError as error:
+        problems.append(str(error))
+    if problems:
+        raise CommandError("; and ".join(problems))
+    how, pattern = (arguments.seeds, None) if arguments.seeds in SEEDS else ("random", arguments.seeds)
+    runs = told_apart(with_seeds(runs, how, pattern))
+    if arguments.k is not None:
+        runs = [with_passes(run, arguments.k) for run in runs]
+    if arguments.names is not None:
+        runs = renamed(runs, arguments.names, pooled=how == "pooled")
+    if notes:  # of tasks; the runs of a task are those that they are about
+        runs = [
+            replace(run, notes=(*run.notes, *(note for note in notes if note.startswith(f"{run.task}: "))))
+            for run in runs
+        ]
+    return runs
 
 
 def _said(unread: Sequence[ScoreFileError]) -> int:
@@ -119,7 +154,7 @@ def _results(arguments: Namespace, runs: Sequence[Run]) -> _Results:
 
 def _scored(run: Run, settings: dict[str, Any]) -> ScoredRun:
     try:
-        return ScoredRun(run, run.scores.aggregate(**settings))
+        return ScoredRun(run, aggregate_run(run, resamples=None, **settings))
     except ValueError as error:
         raise ScoreFileError(run.files[0], None, str(error)) from None
 
@@ -149,7 +184,7 @@ def _comparisons(
 
 def _compared(a: Run, b: Run, settings: dict[str, Any]) -> ComparedRuns:
     try:
-        return ComparedRuns(a.name, b.name, compare(a.scores, b.scores, **settings))
+        return ComparedRuns(a.name, b.name, compare_runs(a, b, resamples=None, **settings))
     except (TypeError, ValueError) as error:
         raise ScoreFileError(b.files[0], None, f"can't be compared with {a.files[0]}: {error}") from error
 
@@ -159,8 +194,7 @@ def _sheets(found: _Results) -> Iterator[Sheet | str]:
     short = short_names(list(models.values()))
     names = {name: short[model] for name, model in models.items()}
     if found.board is not None:
-        yield from leaderboard_sheets(found.board, short)
-        yield from run_notes(found.runs, names)
+        yield from leaderboard_sheets(found.board, short, run_notes(found.runs, names))
     else:
         # A model may have two runs of a task; then they go by their own names.
         is_model = len({(one.run.task, model_of(one.run)) for one in found.runs}) == len(found.runs)

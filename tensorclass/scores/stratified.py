@@ -106,6 +106,7 @@ def average_difference(
     resamples: int | None = None,
     confidence: float = 0.95,
     share: bool = True,
+    clusters: bool = False,
 ) -> PairedDifference:
     """The difference ``b - a`` of the weighted means of two runs over tasks, its interval, and the sign-flip test.
 
@@ -121,6 +122,7 @@ def average_difference(
             :func:`~tensorclass.scores.intervals.interval_of_ratio`.
         confidence: the level of the interval.
         share: whether the figures are meant as shares, 0..1.
+        clusters: whether the prompts are clusters of prompts; see :func:`~tensorclass.scores.paired.paired_difference`.
 
     Example:
         >>> one = np.ones(4)
@@ -151,7 +153,8 @@ def average_difference(
     def found(low: float, high: float, method: str, reason: str = "") -> PairedDifference:
         return PairedDifference(a, b, value, low, high, p_value, *numbers, method, test, reason, stderr)
 
-    if share and all(is_share(*run) for one in held for run in one):
+    varied = any(float(one.variance) > 1e-24 for one in moments) and min(min(own) for own in counts) > 1
+    if share and not (clusters and varied) and all(is_share(*run) for one in held for run in one):
         added = added_prompts(confidence)
         each = [
             _cautious(share_difference_moments(a, b, added * weight), min(own[1:]), len(held), _OF_DIFFERENCE)

@@ -24,6 +24,7 @@ class Tally:
         unit: ``"%"`` for a fraction 0..1, which is shown in percent; any other text is shown after the figure.
         cluster: ``[prompts]``, int64, a number for the cluster of each prompt, the same for prompts that are not
             independent of each other; None if each prompt stands for itself.
+        missing: ``[prompts]``, float64, how many verdicts of each prompt should be there and are not; None if all are.
 
     Example:
         >>> import numpy as np
@@ -38,6 +39,7 @@ class Tally:
     denominator: NDArray[np.float64]
     unit: str = "%"
     cluster: NDArray[np.int64] | None = None
+    missing: NDArray[np.float64] | None = None
 
     @property
     def prompts(self) -> int:
@@ -50,6 +52,32 @@ class Tally:
             1
         """
         return int((self.denominator > 0).sum())
+
+    @property
+    def lacks(self) -> NDArray[np.bool_]:
+        """``[prompts]``, whether all verdicts of a prompt are missing.
+
+        Example:
+            >>> import numpy as np
+            >>> from tensorclass.scores import Tally
+            >>> Tally("accuracy", np.zeros(2), np.array([1.0, 0.0]), missing=np.array([0.0, 1.0])).lacks.tolist()
+            [False, True]
+        """
+        none = np.zeros(len(self.denominator)) if self.missing is None else self.missing
+        found: NDArray[np.bool_] = (self.denominator <= 0) & (none > 0)
+        return found
+
+    @property
+    def missed(self) -> int:
+        """The number of verdicts that are missing.
+
+        Example:
+            >>> import numpy as np
+            >>> from tensorclass.scores import Tally
+            >>> Tally("accuracy", np.zeros(2), np.array([1.0, 0.0]), missing=np.array([0.0, 1.0])).missed
+            1
+        """
+        return 0 if self.missing is None else int(self.missing.sum())
 
     def at(self, positions: NDArray[np.int64]) -> Tally:
         """Return the tally of some prompts.
@@ -64,7 +92,8 @@ class Tally:
             [0.0]
         """
         cluster = None if self.cluster is None else self.cluster[positions]
-        return Tally(self.name, self.numerator[positions], self.denominator[positions], self.unit, cluster)
+        missing = None if self.missing is None else self.missing[positions]
+        return Tally(self.name, self.numerator[positions], self.denominator[positions], self.unit, cluster, missing)
 
     def pooled(self, place: NDArray[np.int64]) -> Tally:
         """Sum contributions that belong together; their cluster is that of the first.
@@ -82,8 +111,9 @@ class Tally:
         order = np.lexsort((self.denominator, self.numerator, place))
         starts = np.flatnonzero(np.diff(place[order], prepend=-1))
         numerator, denominator = (np.add.reduceat(side[order], starts) for side in (self.numerator, self.denominator))
+        missing = None if self.missing is None else np.add.reduceat(self.missing[order], starts)
         cluster = None if self.cluster is None else self.cluster[order][starts]
-        return Tally(self.name, numerator, denominator, self.unit, cluster)
+        return Tally(self.name, numerator, denominator, self.unit, cluster, missing)
 
     def by_cluster(self) -> Tally:
         """Return the contributions of each cluster: those that vary independently.
@@ -116,6 +146,7 @@ class Sample:
         biased: whether the figure lies on average above its truth; see
             :func:`~tensorclass.scores.bootstrap.bootstrap_interval`.
         fewest: the number of prompts (or clusters) that an interval needs, by its level.
+        about: what a reader should know of the figure, such as the number of its bins.
     """
 
     name: str
@@ -127,11 +158,24 @@ class Sample:
     cluster: NDArray[np.int64] | None = None
     biased: bool = False
     fewest: Callable[[float], int] = lambda confidence: 2
+    about: str = ""
 
     @property
     def held(self) -> int:
         """The number of prompts that have a row."""
         return len(np.unique(self.prompt))
+
+    @property
+    def lacks(self) -> NDArray[np.bool_]:
+        """``[prompts]``, whether a prompt has no row."""
+        found = np.ones(self.prompts, dtype=np.bool_)
+        found[self.prompt] = False
+        return found
+
+    @property
+    def missed(self) -> int:
+        """The number of prompts that have no row."""
+        return self.prompts - self.held
 
     @property
     def unit_of_row(self) -> NDArray[np.int64]:

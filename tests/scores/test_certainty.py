@@ -89,12 +89,12 @@ def test_each_side_is_what_aggregate_gives_of_the_shared_prompts() -> None:
         assert side.item() == pytest.approx(shared.aggregate()["precision"].value.item())
 
 
-def test_scores_that_one_run_lacks_do_not_take_the_prompt_from_the_other() -> None:
+def test_a_difference_is_over_the_prompts_with_scores_in_both_runs() -> None:
     nan = float("nan")
     one = compare(exact([1.0, 1.0, 0.0, nan]), exact([nan, 0.0, 0.0, nan]))["exact_match"]
-    assert (one.a.item(), one.b.item()) == (pytest.approx(2 / 3), 0.0)
-    assert [int(count) for count in (one.prompts, one.prompts_a, one.prompts_b)] == [3, 3, 2]
-    assert one.mcnemar_p is None
+    assert (one.a.item(), one.b.item()) == (0.5, 0.0)
+    assert [int(count) for count in (one.prompts, one.missing_a, one.missing_b)] == [2, 1, 2]
+    assert one.mcnemar_p == 1
 
 
 def test_a_figure_that_one_run_does_not_count_has_no_difference() -> None:
@@ -112,11 +112,12 @@ def test_the_table_says_the_prompts_of_each_line(
 ) -> None:
     first = [log_row(number, {"acc": float(number % 2), "acc_norm": 1.0}) for number in range(6)]
     second = [log_row(number, {"acc": 1.0, "acc_norm": None if number < 2 else 1.0}) for number in range(5)]
-    assert main(["scores", str(write("a.jsonl", first)), str(write("b.jsonl", second)), "--compare"]) == 0
+    logs = str(write("a.jsonl", first)), str(write("b.jsonl", second))
+    assert main(["scores", *logs, "--compare", "--missing", "drop"]) == 0
     out = capsys.readouterr().out
     assert "on the 5 prompts that both hold (1 + 0 left out)" in out
     assert re.search(r"acc +5 +40\.00 +100\.00 ", out)
-    assert re.search(r"acc_norm +5 / 3 +100\.00 +100\.00 ", out)
+    assert re.search(r"acc_norm +3 \(0 \+ 2 missing\) +100\.00 +100\.00 ", out)
 
 
 # --- no variance is not certainty -----------------------------------------------------------------------------------

@@ -21,15 +21,16 @@ MODELS = ("Llama-3-8B", *(f"model-{number}" for number in range(8)), "Falcon-11B
 
 @pytest.fixture
 def results(tmp_path: Path, log_row: Make, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder as lm-evaluation-harness writes it; later models are better."""
+    """A folder as lm-evaluation-harness writes it; later models have more prompts right."""
     import orjson
 
     drawn = random.Random(3)
+    hard = [drawn.random() for _ in range(40)]
     for place, model in enumerate(MODELS):
         for task, metric in TASKS.items():
             path = tmp_path / "results" / model / f"samples_{task}_2026-01-31T10-20-30.123456.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
-            rows = (log_row(n, {metric: float(drawn.random() < 0.5 + place / 25)}) for n in range(40))
+            rows = (log_row(n, {metric: float(hard[n] < 0.5 + place / 25)}) for n in range(40))
             path.write_bytes(b"\n".join(map(orjson.dumps, rows)))
     monkeypatch.chdir(tmp_path)
     return tmp_path / "results"
@@ -60,7 +61,8 @@ def test_ten_models_and_five_tasks_take_three_commands(
     assert "passed: --fail-under macro=0.45" in capsys.readouterr().out
     assert main([*gate[:-1], "Falcon-11B"]) == 1
     assert (
-        "tensorclass scores: --fail-if-worse-than Falcon-11B: Llama-3-8B beside Falcon-11B" in capsys.readouterr().err
+        "tensorclass scores: --fail-if-worse-than Falcon-11B --margin 0.02: Llama-3-8B beside Falcon-11B"
+        in capsys.readouterr().err
     )
 
 

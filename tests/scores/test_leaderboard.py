@@ -157,7 +157,7 @@ def test_a_run_of_unknown_task_goes_with_its_family() -> None:
 def test_different_prompts_are_said() -> None:
     board = leaderboard([run("old", "sums", verdicts(3, 10)), run("new", "sums", verdicts(9, 12))])
     assert board.notes == (
-        "sums: models have different prompts (10 of old, 12 of new); differences are over those that both hold",
+        "sums: figures are over 10 of 12 prompts, of which all models have a verdict; missing are 2 of old",
     )
     assert board.differences[0].difference.prompts == 10
 
@@ -188,7 +188,7 @@ def test_what_is_wrong_is_said(given: list[Run], options: dict[str, str], messag
 
 def test_runs_without_a_common_prompt_are_an_error() -> None:
     other = ExactMatchScoreData(verdicts(3, 5), prompt_id=torch.arange(100, 105), batch_size=[5])
-    with pytest.raises(ValueError, match="sums: new and old: prompt_id: expected prompts that both runs hold"):
+    with pytest.raises(ValueError, match="sums: old and new: prompt_id: expected prompts that both runs hold"):
         leaderboard([run("old", "sums", verdicts(3, 10)), run("new", "sums", other)], baseline="old")
 
 

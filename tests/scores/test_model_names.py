@@ -63,7 +63,7 @@ def test_models_are_renamed_in_all_their_runs() -> None:
         ("x", r"names: expected one for each model \(a, b\), got 1: x"),
         ("x,", r"names: expected a name for each model \(a, b\), got an empty one: x,"),
         ("c=x", "expected one of the models a, b, got 'c'"),
-        ("x,x", "names: a/None: expected ids of prompts, by which repeats are told, got None"),
+        ("x,x", "a/None: expected ids of prompts, by which repeats are told, got None"),
     ],
 )
 def test_names_that_fit_no_model_are_an_error(names: str, message: str) -> None:
@@ -91,9 +91,11 @@ def test_models_of_one_name_are_repeats_of_one() -> None:
         )
         for seed, right in enumerate((4, 8, 15))
     ]
-    one, other = renamed(runs, "A,A,B")
+    (seeds, _), (one, other) = renamed(runs, "A,A,B"), renamed(runs, "A,A,B", pooled=True)
+    assert seeds.seeds == (("seed-0", 20), ("seed-1", 20))
+    assert "2 seeds, compared with the seeds as random" in seeds.notes[-1]
     assert (one.name, one.files, other.name) == ("A", ("seed-0.jsonl", "seed-1.jsonl"), "B")
-    assert one.notes == ("rows were left out", "2 runs are repeats of one")
+    assert one.notes == ("rows were left out", "2 runs are repeats of one, pooled within their prompts")
     figure = one.scores.aggregate()["exact_match"]
     assert (figure.value.item(), int(figure.prompts), int(figure.count)) == (0.3, 20, 40)
 

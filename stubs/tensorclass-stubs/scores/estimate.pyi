@@ -17,6 +17,7 @@ __all__ = [
     "estimate",
     "estimate_difference",
     "estimate_of",
+    "lowest_end",
     "show",
     "show_interval",
 ]
@@ -37,6 +38,7 @@ class Estimate(TensorClass, stack_objects=True):
     unit: str
     reason: str = ""
     clusters: Tensor | None = None
+    missing: Tensor | None = None
 
 class Difference(TensorClass, stack_objects=True):
     a: Tensor
@@ -58,12 +60,23 @@ class Difference(TensorClass, stack_objects=True):
     reason: str = ""
     detectable: Tensor | None = None
     clusters: Tensor | None = None
+    missing_a: Tensor | None = None
+    missing_b: Tensor | None = None
 
 def estimate(part: Tally | Sample, *, interval: str = "auto", **settings: Unpack[IntervalKwargs]) -> Estimate: ...
-def estimate_of(found: Interval, *, count: float, prompts: int, unit: str, clusters: int | None = None) -> Estimate: ...
+def lowest_end(low: float, part: Tally) -> float: ...
+def estimate_of(
+    found: Interval, *, count: float, prompts: int, unit: str, clusters: int | None = None, missing: int = 0
+) -> Estimate: ...
 def estimate_difference(a: Tally | Sample, b: Tally | Sample, **settings: Unpack[IntervalKwargs]) -> Difference: ...
 def difference_of(
-    found: PairedDifference, unit: str, test: McNemar | None = None, clusters: int | None = None
+    found: PairedDifference,
+    unit: str,
+    test: McNemar | None = None,
+    clusters: int | None = None,
+    *,
+    lacking: tuple[int, int] = (0, 0),
+    confidence: float,
 ) -> Difference: ...
 def check_same_clusters(a: Tally | Sample, b: Tally | Sample) -> None: ...
 def show_interval(low: float | Tensor, high: float | Tensor, unit: str, *, sign: bool = False) -> str: ...

@@ -18,6 +18,8 @@ class PairedRuns:
     task: str
     difference: Difference
     p_adjusted: float
+    low_adjusted: float = ...
+    high_adjusted: float = ...
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Leaderboard:

@@ -3,10 +3,20 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOT_A_SHARE", "ROUNDING", "check_counts", "check_shares", "contradiction", "finite_number", "is_share"]
+__all__ = [
+    "NOT_A_SHARE",
+    "ROUNDING",
+    "check_counts",
+    "check_shares",
+    "contradiction",
+    "finite_number",
+    "is_never_negative",
+    "is_share",
+]
 ROUNDING: float
 NOT_A_SHARE: str
 
+def is_never_negative(name: str) -> bool: ...
 def is_share(value: float) -> bool: ...
 def finite_number(value: object) -> float | None: ...
 def check_shares(field: str, values: NDArray[np.float64]) -> None: ...

@@ -7,7 +7,9 @@ from tensorclass.scores.intervals import Moments, Sums
 __all__ = [
     "McNemar",
     "PairedDifference",
+    "agreeing_ends",
     "difference_interval",
+    "is_significant",
     "mcnemar",
     "mcnemar_p_value",
     "paired_difference",
@@ -47,7 +49,10 @@ def paired_difference(
     resamples: int | None = None,
     confidence: float = 0.95,
     share: bool = True,
+    clusters: bool = False,
 ) -> PairedDifference: ...
+def is_significant(p_value: float, confidence: float) -> bool: ...
+def agreeing_ends(value: float, low: float, high: float, p_value: float, confidence: float) -> tuple[float, float]: ...
 def share_difference_interval(
     above_a: _Numbers,
     below_a: _Numbers,

@@ -55,6 +55,8 @@ class Tallies:
 
     @property
     def sums(self) -> dict[str, Tally]: ...
+    @property
+    def group_sums(self) -> dict[str, dict[str, Tally | Sample]]: ...
 
 def tallies(
     rows: RunRows, metrics: Mapping[str, Metric | Sequence[Metric]] | None = None, cluster: str | None = None

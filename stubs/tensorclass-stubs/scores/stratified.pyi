@@ -22,4 +22,5 @@ def average_difference(
     resamples: int | None = None,
     confidence: float = 0.95,
     share: bool = True,
+    clusters: bool = False,
 ) -> PairedDifference: ...

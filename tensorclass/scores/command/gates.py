@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 
 from tensorclass.scores.command.exit_codes import CommandError
 from tensorclass.scores.document import ScoredRun
-from tensorclass.scores.estimate import Estimate, show
+from tensorclass.scores.estimate import Estimate, compared, show
 from tensorclass.scores.leaderboard import MACRO, Leaderboard
+from tensorclass.scores.paired import is_significant
 from tensorclass.scores.run_grid import model_of
 
 __all__ = ["Gate", "bound_gates", "worse_gates"]
@@ -99,12 +100,17 @@ def worse_gates(board: Leaderboard, margin: float | None) -> list[Gate]:
         difference = one.difference
         value, unit = float(difference.value), difference.unit
         worse = sign * value < 0
-        is_significant = one.p_adjusted <= 1 - board.confidence
-        passed = not (worse and is_significant) if margin is None else sign * value >= -margin
+        passed = (
+            not (worse and is_significant(one.p_adjusted, board.confidence))
+            if margin is None
+            else sign * value >= -margin
+        )
         where = "macro average" if one.task == MACRO else f"{one.task}, {board.metrics[one.task]}"
         p_value = "-" if one.p_adjusted != one.p_adjusted else f"{one.p_adjusted:.2g}"
         reason = f"{one.b} beside {one.a}, {where}: {show(value, unit, sign=True)} {unit}".rstrip()
-        reason += f", p = {p_value}{' (corrected)' if board.correction != 'none' else ''}"
+        reason += (
+            f", p = {p_value}{' (corrected)' if board.correction != 'none' else ''}, {compared(difference)} prompts"
+        )
         gates.append(Gate(condition, passed and value == value, reason))
     return gates
 

@@ -9,7 +9,7 @@ from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.html_report.figure_matrix import FigureRow, figure_matrix
 from tensorclass.scores.html_report.markup import Markup
 from tensorclass.scores.html_report.page_parts import fold, section
-from tensorclass.scores.html_report.report_data import ReportData, is_better_when_higher, reference_of
+from tensorclass.scores.html_report.report_data import ReportData, compared_pair, is_better_when_higher
 
 __all__ = ["breakdown_section"]
 
@@ -60,9 +60,8 @@ def _group_fold(data: ReportData, number: int, task: str, name: str) -> Markup:
 def _compared(data: ReportData) -> str:
     if data.board is None or not any(data.comparisons.values()):
         return ""
-    reference = reference_of(data.board)
-    other = next(model for model in data.board.models if model != reference)
-    names = f"{data.short[other]} - {data.short[reference]}"
+    a, b = compared_pair(data.board)
+    names = f"{data.short[b]} - {data.short[a]}"
     return f" The difference is {names}, prompt by prompt. Its p-values are not corrected: read them as a ranking."
 
 

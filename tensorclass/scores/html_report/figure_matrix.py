@@ -96,29 +96,31 @@ class _Matrix:
         self._shade = shade
         self._axis = axis_of_figures(f"{id_}-axis", figures) if len(models) == 1 else None
         self._has_differences = bool(differences)
+        self._has_rows = any(float(one.count) != float(one.prompts) for one in figures)
         self._difference_axis = axis_of_figures(f"{id_}-differences-axis", differences, zero=True)
 
     def columns(self, kind: str) -> list[Column]:
         """The columns; ``kind`` is what a row is."""
         columns = [
             Column(kind, "text"),
-            Column("n", "number", "number", note="what the figure counts"),
+            Column("n", "number", "number", note="prompts"),
+            *[Column("rows", "number", "number", note="what the figure counts, if a prompt has several")]
+            * self._has_rows,
             *(Column(breakable(short), "number", "number model", note=model) for model, short in self._models.items()),
             *_drawing_column(self._axis),
         ]
         if self._has_differences:
-            columns += [*number_columns("difference"), *_drawing_column(self._difference_axis)]
-            columns += [Column("interval", None, "number"), *number_columns("p")]
+            columns += [*number_columns("difference", "p"), Column("interval", None, "number")]
+            columns += _drawing_column(self._difference_axis)
         return columns
 
     def row(self, row: FigureRow, *, shaded: bool = True) -> Markup:
         """The cells of a row."""
-        counts = {float(one.count) for one in row.figures.values()}
-        least, most = min(counts, default=0.0), max(counts, default=0.0)
         return element(
             "tr",
             self._name(row),
-            number_cell(most, f"{most:,.10g}" if least == most else f"{least:,.10g} to {most:,.10g}"),
+            _counts_cell([float(one.prompts) for one in row.figures.values()]),
+            *[_counts_cell([float(one.count) for one in row.figures.values()])] * self._has_rows,
             *(self._figure(row, model, shaded) for model in self._models),
             *(_drawn(self._axis, row.figures.get(model)) for model in self._models if self._axis is not None),
             *self._difference(row.difference),
@@ -151,10 +153,16 @@ class _Matrix:
             return [element("td", colspan=3 if self._difference_axis is None else 4)]
         return [
             figure_cell(float(one.value), one.unit, sign=True),
-            *([] if self._difference_axis is None else [_drawn(self._difference_axis, one)]),
-            interval_cell(one, sign=True),
             p_value_cell(float(one.p_value)),
+            interval_cell(one, sign=True),
+            *([] if self._difference_axis is None else [_drawn(self._difference_axis, one)]),
         ]
+
+
+def _counts_cell(counts: Sequence[float]) -> Markup:
+    """A cell with the count of all models, or with its range."""
+    least, most = min(counts, default=0.0), max(counts, default=0.0)
+    return number_cell(most, f"{most:,.10g}" if least == most else f"{least:,.10g} to {most:,.10g}")
 
 
 def _drawing_column(axis: Axis | None) -> list[Column]:

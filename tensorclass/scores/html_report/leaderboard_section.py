@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import isfinite
 
 from tensorclass.scores.estimate import Estimate, show, show_interval
+from tensorclass.scores.grouped_notes import grouped_notes
 from tensorclass.scores.html_report.interval_drawings import Axis, axis_of, ends_of
 from tensorclass.scores.html_report.markup import Markup, breakable, element, join
 from tensorclass.scores.html_report.page_parts import (
@@ -22,6 +23,7 @@ from tensorclass.scores.html_report.page_parts import (
 )
 from tensorclass.scores.html_report.report_data import ReportData
 from tensorclass.scores.leaderboard import Leaderboard
+from tensorclass.scores.score_sheets import missed
 
 __all__ = ["leaderboard_section"]
 
@@ -46,6 +48,7 @@ def leaderboard_section(data: ReportData) -> Markup:
         *[Column("micro average", "number", "number", note="every verdict counts the same")] * several,
         *number_columns("standard error"),
         *([Column("possible ranks", None, "number"), Column("groups", "text")] if ranked else []),
+        *number_columns("prompts", "missing"),
     ]
     rows = [_row(board, data.short[model], model, axis, several) for model in board.models]
     return section(
@@ -53,7 +56,7 @@ def leaderboard_section(data: ReportData) -> Markup:
         "Leaderboard",
         element("p", _summary(board, data.short, figure), class_="lead"),
         table("leaderboard-table", _caption(board, figure, several), columns, rows),
-        notes_of(board.notes),
+        notes_of(grouped_notes([("", note) for note in board.notes])),
     )
 
 
@@ -75,6 +78,8 @@ def _row(board: Leaderboard, short: str, model: str, axis: Axis, several: bool) 
         *([figure_cell(float(board.micro[model].value), one.unit)] if several else []),
         figure_cell(float(one.stderr), one.unit),
         *([cell(possible, class_="number"), cell(board.letters[model], class_="letters")] if ranked else []),
+        number_cell(float(one.prompts)),
+        number_cell(float(missed(one))),
     )
 
 

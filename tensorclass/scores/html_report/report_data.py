@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorclass.scores.changed_prompts import prompt_figures
-from tensorclass.scores.comparison import compare
 from tensorclass.scores.estimate import Estimate, IntervalKwargs
 from tensorclass.scores.grid_figures import GridFigures
 from tensorclass.scores.html_report.shown_prompts import ShownPrompts, TaskPair, shown_prompts
@@ -15,9 +14,17 @@ from tensorclass.scores.logged_scores import LoggedScoreData
 from tensorclass.scores.model_names import short_names
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import Comparison, Report
+from tensorclass.scores.run_figures import aggregate_run, compare_runs
 from tensorclass.scores.run_grid import run_grid, task_figures
 
-__all__ = ["ReportData", "ReportOptions", "is_better_when_higher", "reference_of", "report_data"]
+__all__ = [
+    "ReportData",
+    "ReportOptions",
+    "compared_pair",
+    "is_better_when_higher",
+    "reference_of",
+    "report_data",
+]
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData:
     models = tuple(dict.fromkeys([*ranked, *(model for own in grid.values() for model in own)]))
     reports = {
         task: {
-            model: own[model].scores.aggregate(cluster=options.cluster, **options.settings)
+            model: aggregate_run(own[model], cluster=options.cluster, **options.settings)
             for model in models
             if model in own
         }
@@ -125,6 +132,12 @@ def reference_of(board: Leaderboard) -> str:
     return board.models[0] if board.baseline is None else board.baseline
 
 
+def compared_pair(board: Leaderboard) -> tuple[str, str]:
+    """Of two models, the one that is subtracted and the other: the baseline, else the worse one, comes first."""
+    best, other = board.models
+    return (best, other) if board.baseline == best else (other, best)
+
+
 def _leaderboard(
     runs: Sequence[Run], grid: Mapping[str, Mapping[str, Run]], options: ReportOptions
 ) -> Leaderboard | None:
@@ -149,10 +162,9 @@ def _comparisons(
     """By task, the differences of all figures of two models; none of more models."""
     if len(board.models) != 2:
         return {}
-    a = reference_of(board)
-    (b,) = (model for model in board.models if model != a)
+    a, b = compared_pair(board)
     return {
-        task: compare(own[a].scores, own[b].scores, cluster=options.cluster, **options.settings)
+        task: compare_runs(own[a], own[b], cluster=options.cluster, **options.settings)
         for task, own in grid.items()
         if a in own and b in own and _comparable(own[a], own[b])
     }
@@ -207,7 +219,7 @@ def is_better_when_higher(runs: Iterable[Run], figure: str) -> bool:
 
 
 def _comparable(a: Run, b: Run) -> bool:
-    """Return whether :func:`compare` takes two runs of a task."""
+    """Return whether :func:`compare_runs` takes two runs of a task."""
     return type(a.scores) is type(b.scores) or all(isinstance(one.scores, LoggedScoreData) for one in (a, b))
 
 

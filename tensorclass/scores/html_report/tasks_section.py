@@ -7,6 +7,7 @@ from tensorclass.scores.html_report.markup import Markup, element
 from tensorclass.scores.html_report.page_parts import plural, section
 from tensorclass.scores.html_report.report_data import ReportData
 from tensorclass.scores.leaderboard import MACRO, Leaderboard
+from tensorclass.scores.paired import is_significant
 
 __all__ = ["tasks_section"]
 
@@ -74,7 +75,7 @@ def _marks(board: Leaderboard) -> dict[str, dict[str, Markup]]:
     if board.baseline is None:
         return marks
     for one in board.differences:
-        if one.task == MACRO or not one.p_adjusted <= 1 - board.confidence:
+        if one.task == MACRO or not is_significant(one.p_adjusted, board.confidence):
             continue
         is_better = (float(one.difference.value) > 0) == board.higher_is_better[one.task]
         sign, meaning = ("▲", "better than the baseline") if is_better else ("▼", "worse than the baseline")

@@ -83,6 +83,7 @@ def read_run(
     columns: Mapping[str, str] | None = None,
     results: str | Path | None = None,
     progress: Progress | None = None,
+    max_missing: float | None = 0.01,
 ) -> Run:
     """Read the run in a file, whose format is found by looking at the start of the file.
 
@@ -103,6 +104,8 @@ def read_run(
             keys of its documents for ``group`` and ``cluster``.
         results: of a sample log, the results file of its run; by default the one of the same date in its folder.
         progress: told of the bytes read.
+        max_missing: the share of a run's rows that its log may lack, which says how many there are; None for any. A log
+            that lacks more is unfinished, or a part.
 
     Raises:
         ScoreFileError: the file is missing, empty, cut off, not JSON or of an unknown format, holds scores that cannot
@@ -121,7 +124,15 @@ def read_run(
         >>> run.name, run.format, run.scores.acc.tolist()
         ('samples_arc_2025-01-01', 'lm-eval', [0.0, 1.0, 1.0, 1.0])
     """
-    runs = read_runs([path], filter=filter, family=family, columns=columns, results=results, progress=progress)
+    runs = read_runs(
+        [path],
+        filter=filter,
+        family=family,
+        columns=columns,
+        results=results,
+        progress=progress,
+        max_missing=max_missing,
+    )
     if len(runs) != 1:
         names = ", ".join(repr(run.name) for run in runs)
         raise ScoreFileError(str(path), None, f"expected one run, got {len(runs)} ({names}); read them with read_runs")
@@ -138,6 +149,7 @@ def read_runs(
     progress: Progress | None = None,
     executor: Any = None,
     on_error: OnError | None = None,
+    max_missing: float | None = 0.01,
 ) -> list[Run]:
     """Read the runs in several files, in the order of the files; see :func:`read_run`.
 
@@ -157,6 +169,7 @@ def read_runs(
             ``dask.distributed``, or the module ``ray``. Its processes must see the files under the same paths.
         on_error: called with the error of each file that cannot be read, and the other files are read; by default the
             first error is raised.
+        max_missing: see :func:`read_run`.
 
     Raises:
         ScoreFileError: see :func:`read_run`; a folder or a pattern without score files; two files that hold the same
@@ -183,6 +196,7 @@ def read_runs(
         {} if columns is None else columns,
         None if results is None else Path(results),
         progress if executor is None else None,
+        max_missing,
     )
     tables = (TableReader(columns),) if columns else ()
     files = log_files(paths, last=tables, on_error=on_error).files
@@ -201,7 +215,18 @@ def read_runs(
 def _read_file(path: Path, options: ReadOptions, first: tuple[Reader, ...], last: tuple[Reader, ...]) -> Sequence[Run]:
     """Read a file, also in another process: with the readers registered in this one."""
     head = FileHead.of(path)
-    return reader_of(head, first, last).read(head, options)
+    runs = reader_of(head, first, last).read(head, options)
+    for run in runs:
+        rows = run.scores.batch_size.numel()
+        lacking = 0 if run.expected is None else run.expected - rows
+        if run.expected and options.max_missing is not None and lacking > options.max_missing * run.expected:
+            raise ScoreFileError(
+                str(path),
+                None,
+                f"holds {rows} of the {run.expected} rows of its run: it is unfinished, or a part of the log; "
+                "--missing drop reads what is there (in Python max_missing=None)",
+            )
+    return runs
 
 
 def _outcome(found: Sequence[Run] | ScoreFileError) -> Sequence[Run]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 from torch import Tensor
 
-from tensorclass.scores.readers.run import Run
+from tensorclass.scores.readers.run import Run, seed_path
 from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["OnError", "distinct_runs"]
@@ -27,22 +27,22 @@ def distinct_runs(work: Iterable[tuple[Path, Callable[[], Sequence[Run]]]], on_e
     Args:
         work: each file, and the function that reads its runs.
         on_error: called in place of raising the error of a file that can't be read, and of one that holds the same
-            rows of the same model, task and filter as an earlier one. Runs of one model and task with other rows get a
-            note.
+            rows of the same model, task, filter and seed as an earlier one.
 
     Returns:
         The runs, in the order of the files.
     """
     runs: list[Run] = []
     held: set[Path] = set()
-    by_identity: dict[tuple[str, str, str | None], Run] = {}
+    by_identity: dict[tuple[str | None, ...], Run] = {}
     for path, read in work:
         if path.absolute() in held:
             continue
         try:
             for run in read():
                 held.update(Path(file).absolute() for file in run.files)
-                runs.append(_compared(run, by_identity))
+                _check_distinct(run, by_identity)
+                runs.append(run)
         except ScoreFileError as error:
             if on_error is None:
                 raise  # the error itself: raised by a function, it would be held by that function's frame
@@ -50,21 +50,15 @@ def distinct_runs(work: Iterable[tuple[Path, Callable[[], Sequence[Run]]]], on_e
     return runs
 
 
-def _compared(run: Run, earlier: dict[tuple[str, str, str | None], Run]) -> Run:
-    """The run, with a note if there is an earlier one of the same model and task.
-
-    Raises:
-        ScoreFileError: the earlier one has the same rows.
-    """
+def _check_distinct(run: Run, earlier: dict[tuple[str | None, ...], Run]) -> None:
+    """Raise a ScoreFileError if an earlier run of the same model, task and seed has the same rows."""
     if run.model is None or run.task is None:
-        return run
-    same = earlier.setdefault((run.model, run.task, run.filter), run)
-    if same is run:
-        return run
+        return
+    seed = seed_path(run.files[0])
+    same = earlier.setdefault((run.model, run.task, run.filter, None if seed is None else seed.seed), run)
     file, other = run.files[0], same.files[0]
     if file != other and _same_rows(run, same):
         raise ScoreFileError(file, None, f"holds the same run as {other}: the same model, task and rows; give one")
-    return replace(run, notes=(*run.notes, f"the same model and task as {other}, with other rows"))
 
 
 def _same_rows(a: Run, b: Run) -> bool:

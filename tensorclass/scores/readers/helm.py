@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from typing_extensions import TypedDict
 
@@ -20,6 +20,7 @@ from tensorclass.scores.logged_kinds import fields_of_kind
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id
 from tensorclass.scores.readers.json_document import document_beside, file_beside, read_document
+from tensorclass.scores.readers.lm_eval_results import short_text
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_options
 from tensorclass.scores.readers.run import PromptText, Published, Run
 from tensorclass.scores.score_errors import ScoreFileError
@@ -51,6 +52,12 @@ class _Name(TypedDict, total=False):
     perturbation: _Perturbation | None
 
 
+_PROMPT_FORMAT: Final = (
+    *("global_prefix", "global_suffix", "input_prefix", "input_suffix", "reference_prefix", "reference_suffix"),
+    *("output_prefix", "output_suffix", "instance_prefix"),
+)
+
+
 class _Stat(TypedDict, total=False):
     name: _Name
     count: float
@@ -65,13 +72,11 @@ class _Instance(TypedDict, total=False):
     stats: list[_Stat]
 
 
-class _AdapterSpec(TypedDict, total=False):
-    model: str
-
-
 class _RunSpec(TypedDict, total=False):
     name: str
-    adapter_spec: _AdapterSpec
+    adapter_spec: dict[str, object]
+    scenario_spec: dict[str, object]
+    metric_specs: list[dict[str, object]]
 
 
 class _Request(TypedDict, total=False):
@@ -166,6 +171,7 @@ def _read(head: FileHead, options: ReadOptions) -> Run:
         raise ScoreFileError(path, None, f"{problem}; HELM logs {', '.join(ignored) or 'nothing'} of them")
     summary = document_beside(head.path, "stats.json", list[_Stat])
     published = _published([] if summary is None else summary[1], wanted)
+    counted = published.get("num_instances")
     notes: list[str] = []
     if len(splits) > 1:
         others = ", ".join(repr(name) for name in splits if name != wanted)
@@ -185,14 +191,32 @@ def _read(head: FileHead, options: ReadOptions) -> Run:
         filters=dict(splits),
         ignored=tuple(ignored),
         notes=tuple(notes),
-        model=None if spec is None else spec[1].get("adapter_spec", {}).get("model"),
+        model=None if spec is None else cast("str | None", spec[1].get("adapter_spec", {}).get("model")),
         task=task,
         published={name: figure for name, figure in published.items() if name in held},
         published_in="stats.json",
         may_differ=bool(kinds),
         left_out=tuple(left_out),
         texts=_texts_of(head, wanted),
+        conditions={} if spec is None else _conditions(spec[1]),
+        expected=None if counted is None else round(counted.value) or None,
     )
+
+
+def _conditions(spec: _RunSpec) -> dict[str, str]:
+    """The conditions of the run, as its spec says."""
+    adapter = spec.get("adapter_spec", {})
+    said = {
+        "n_shot": adapter.get("max_train_instances"),
+        "method": adapter.get("method"),
+        "instructions": adapter.get("instructions"),
+        "prompt_format": [adapter.get(name) for name in _PROMPT_FORMAT] if adapter else None,
+        "scenario": spec.get("scenario_spec"),
+        "metric": spec.get("metric_specs"),
+        "temperature": adapter.get("temperature"),
+        "max_tokens": adapter.get("max_tokens"),
+    }
+    return {name: short_text(value) for name, value in said.items() if value is not None}
 
 
 def _gathered(

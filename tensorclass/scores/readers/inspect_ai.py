@@ -23,6 +23,7 @@ from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.json_document import parsed, read_document
 from tensorclass.scores.readers.lines import OnProgress
+from tensorclass.scores.readers.lm_eval_results import short_text
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_options
 from tensorclass.scores.readers.run import PromptText, Published, Run
 from tensorclass.scores.readers.zip_members import ZipMembers
@@ -56,9 +57,31 @@ class _Texts(TypedDict, total=False):
     output: dict[str, object] | None
 
 
+class _Dataset(TypedDict, total=False):
+    name: str | None
+    samples: int | None
+    sample_ids: list[int | str] | None
+
+
+class _Config(TypedDict, total=False):
+    epochs: int | None
+    limit: int | list[int] | None
+
+
 class _Eval(TypedDict, total=False):
     task: str
     model: str
+    task_version: int | str
+    task_args: dict[str, object]
+    dataset: _Dataset | None
+    config: _Config | None
+    scorers: list[dict[str, object]] | None
+    model_generate_config: dict[str, object] | None
+
+
+class _Plan(TypedDict, total=False):
+    steps: list[dict[str, object]] | None
+    config: dict[str, object] | None
 
 
 class _MetricValue(TypedDict, total=False):
@@ -73,6 +96,7 @@ class _ScorerResults(TypedDict, total=False):
 
 
 class _Results(TypedDict, total=False):
+    total_samples: int | None
     scores: list[_ScorerResults]
 
 
@@ -90,6 +114,7 @@ class _Reduction(TypedDict, total=False):
 class _Header(TypedDict, total=False):
     status: str
     eval: _Eval
+    plan: _Plan | None
     results: _Results | None
     reductions: list[_Reduction] | None
     invalidated: bool
@@ -214,7 +239,40 @@ def _run(log: _OpenLog, head: FileHead, options: ReadOptions) -> Run:
         texts=partial(_texts, head.path, head.is_zip),
         groups=None if group is None else (group,),
         cluster=cluster,
+        conditions=_conditions(header),
+        expected=_expected(header),
     )
+
+
+def _conditions(header: _Header) -> dict[str, str]:
+    """The conditions of the run, as the spec of the evaluation says."""
+    evaluation, plan = header.get("eval") or {}, header.get("plan") or {}
+    solvers = [(step.get("solver"), step.get("params")) for step in plan.get("steps") or ()]
+    scorers = [(scorer.get("name"), scorer.get("options")) for scorer in evaluation.get("scorers") or ()]
+    said: dict[str, object] = {
+        "version": evaluation.get("task_version"),
+        "task_args": evaluation.get("task_args") if "task_args" in evaluation else None,
+        "dataset": (evaluation.get("dataset") or {}).get("name"),
+        "solver": solvers or None,
+        "scorer": scorers or None,
+    }
+    sampling = {**(plan.get("config") or {}), **(evaluation.get("model_generate_config") or {})}
+    said.update((name, sampling.get(name)) for name in ("temperature", "max_tokens", "top_p", "reasoning_effort"))
+    return {name: short_text(value) for name, value in said.items() if value is not None}
+
+
+def _expected(header: _Header) -> int | None:
+    """The number of samples that the run was to log, with their epochs; None if the log doesn't say."""
+    total = (header.get("results") or {}).get("total_samples")
+    if total:
+        return total
+    evaluation = header.get("eval") or {}
+    dataset, config = evaluation.get("dataset") or {}, evaluation.get("config") or {}
+    numbers, limit = dataset.get("sample_ids"), config.get("limit")
+    samples = len(numbers) if numbers else dataset.get("samples")
+    if samples is None or isinstance(limit, list):
+        return None
+    return min(samples, limit or samples) * (config.get("epochs") or 1)
 
 
 def _document(sample: _Sample | _Texts, path: str) -> str:

@@ -76,6 +76,8 @@ class _LoggedRun:
                 "published": self._published,
                 "higher_is_better": results.higher_is_better(task),
                 "groups": results.groups,
+                "conditions": results.conditions(task),
+                "expected": results.documents(task),
             }
         notes += columns.settle()
         unscored = columns.unscored()
@@ -98,6 +100,7 @@ class _LoggedRun:
             task=task,
             left_out=columns.left_out,
             texts=texts if self._head.can_be_read_again else None,
+            prompt_hashes=columns.prompt_hashes(),
             **of_results,
         )
 
@@ -182,6 +185,8 @@ class _LoggedRun:
             said = self._published.get(key)
             if said is not None and columns.agrees(key, said.value):
                 continue
+            if documents is not None and columns.rows < documents and results.is_mean(task, key):
+                continue  # a part of the rows gives another figure
             figure = columns.figure(key)
             if isinstance(column, PairColumn):
                 if said is not None:

@@ -23,6 +23,7 @@ from tensorclass.scores.readers.growing_columns import (
     RaggedColumn,
     RaggedLabelColumn,
     TaskColumn,
+    prompt_id,
     shared_texts,
 )
 from tensorclass.scores.readers.instructions import check_levels, levels, levels_agree
@@ -123,6 +124,7 @@ class LoggedColumns:
         self._levels = levels(cast("dict[str, Column]", self.metrics)) if by_instruction else []
         self._by_text = by_instruction  # as the other format of its results, which has no ids
         self._prompts = PromptColumn()
+        self._prompt_texts = PromptColumn()  # known by the hashes that the harness logs
         self._task, self._file = task, file
         self._tasks = TaskColumn(() if task is None else (task,))
         self.keys: dict[str, Any] | None = self._needed(first)
@@ -189,6 +191,7 @@ class LoggedColumns:
             task = self._file if task is None else task
             document = f"doc {number_in_task} of {task}"
         self._tasks.add(task)
+        self._prompt_texts.add(str(row.get("prompt_hash") or ""))
         self._prompts.add(document, text_of(row) if self._by_text else None)
         if len({column.lengths[-1] for _, column in self._ragged}) > 1:
             counts = ", ".join(f"{column.lengths[-1]} in {field}" for field, column in self._ragged)
@@ -231,6 +234,7 @@ class LoggedColumns:
         for add in adds:
             add()
         self._prompts.add_all(columns["doc_hash"], texts)
+        self._prompt_texts.add_all([one or "" for one in self._column(structs, "prompt_hash")])
         self._tasks.repeat(self._task, len(structs))
         self.rows += len(structs)
 
@@ -257,6 +261,11 @@ class LoggedColumns:
         """The id of the prompt of each row."""
         ids: NDArray[np.int64] = self._prompts.tensor(1).numpy()
         return ids
+
+    def prompt_hashes(self) -> NDArray[np.int64] | None:
+        """A number for the text of each row's prompt; None if a row doesn't say it."""
+        hashes: NDArray[np.int64] = self._prompt_texts.tensor(1).numpy()
+        return None if (hashes == prompt_id("")).any() else hashes
 
     def scores(self) -> ScoreData:
         """The record of all rows."""
@@ -349,6 +358,7 @@ class LoggedColumns:
         number = bool | float | None
         msgspec = require("msgspec", "reading score files")
         keys: dict[str, Any] = {"filter": str | None | msgspec.UnsetType, "doc_id": int | str, "doc_hash": str}
+        keys["prompt_hash"] = str | None | msgspec.UnsetType
         if "metrics" in first:
             keys["metrics"] = msgspec.Raw
         for key, column in self.metrics.items():

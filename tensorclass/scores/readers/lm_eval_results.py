@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -20,7 +21,7 @@ from tensorclass.scores.readers.run import Published, task_name
 from tensorclass.scores.readers.unpacked_file import opened, read_whole
 from tensorclass.scores.score_errors import ScoreFileError
 
-__all__ = ["HarnessResults", "logs_beside", "results_beside"]
+__all__ = ["HarnessResults", "logs_beside", "results_beside", "short_text"]
 
 _DATE: Final = re.compile(r"_(\d{4}-\d\d-\d\d(?:T[\d.:-]*\d)?)(?:\.jsonl?)?(?:\.(?:gz|bz2|zst))?$")
 _MEANS: Final = (None, "mean", "nanmean")
@@ -37,6 +38,19 @@ def results_beside(log: Path) -> list[Path]:
     if date is None or task_name(log) is None or not log.parent.is_dir():
         return []
     return sorted(path for path in log.parent.glob("results*.json") if path.name.endswith(f"{date[1]}.json"))
+
+
+def short_text(value: object) -> str:
+    """A text, or something else, as a condition: in full if it is short, else its start and a hash of it.
+
+    Example:
+        >>> short_text(None), short_text("chatml"), short_text(["a" * 100])
+        ('none', 'chatml', "['aaaaaaaaaaaaaaaaaaaa... (dd4e1582)")
+    """
+    text = "none" if value is None or value == "" else str(value)
+    if len(text) <= 24:
+        return text
+    return f"{text[:22]}... ({sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]})"
 
 
 def logs_beside(results: Path) -> list[Path]:
@@ -128,6 +142,26 @@ class HarnessResults:
         """The number of documents that the figures of a task are of."""
         count = _mapping(_mapping(self.content.get("n-samples")).get(task)).get("effective")
         return count if isinstance(count, int) else None
+
+    def conditions(self, task: str) -> dict[str, str]:
+        """The conditions of the run of a task: what the file says of prompts, versions and sampling."""
+        content, config = self.content, _mapping(self.content.get("config"))
+        task_config = _mapping(_mapping(content.get("configs")).get(task))
+        sampling = _mapping(task_config.get("generation_kwargs"))
+        said: dict[str, object] = {
+            "version": _mapping(content.get("versions")).get(task),
+            "n_shot": _mapping(content.get("n-shot")).get(task),
+            "fewshot_as_multiturn": content.get("fewshot_as_multiturn", config.get("fewshot_as_multiturn")),
+            "output_type": task_config.get("output_type"),
+            "temperature": sampling.get("temperature"),
+            "max_tokens": sampling.get("max_gen_toks"),
+            "harness": content.get("lm_eval_version", content.get("git_hash")),
+        }
+        found = {name: str(value) for name, value in said.items() if value is not None}
+        for name, key in (("chat_template", "chat_template"), ("system_prompt", "system_instruction")):
+            if key in content or f"{key}_sha" in content:
+                found[name] = short_text(content.get(f"{key}_sha") or content.get(key))
+        return found
 
     def is_mean(self, task: str, metric: str) -> bool:
         """Return whether the figure of a metric is the mean over documents; True if the file doesn't say."""

@@ -65,6 +65,7 @@ class ReadOptions:
         columns: of a table, the column of each role: ``{"prompt": "id", "accuracy": "correct"}``.
         results: the results file of the run; by default the one beside the log.
         progress: told of the bytes read.
+        max_missing: the share of the rows of a run that may be missing from its log; None for any.
 
     Example:
         >>> from tensorclass.scores import ReadOptions
@@ -77,6 +78,7 @@ class ReadOptions:
     columns: Mapping[str, str] = field(default_factory=dict[str, str])
     results: Path | None = None
     progress: Progress | None = field(default=None, compare=False)
+    max_missing: float | None = 0.01
 
     def filter_of(self, task: str | None) -> str | None:
         """Return the filter to take of the log of a task; None for that of the first row.

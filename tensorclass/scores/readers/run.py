@@ -6,15 +6,31 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tensorclass.scores.readers.unpacked_file import STANDARD_INPUT
 from tensorclass.scores.score_data import ScoreData
 
-__all__ = ["PromptText", "Published", "Run", "distinct_names", "model_name", "run_name", "task_name"]
+__all__ = [
+    "PromptText",
+    "Published",
+    "Run",
+    "SeedPath",
+    "distinct_names",
+    "model_name",
+    "run_name",
+    "seed_path",
+    "task_name",
+]
 
 _SUFFIX = re.compile(r"(\.(jsonl?|eval|csv|tsv|parquet))?(\.(gz|bz2|zst))?$")
 _REFERENCE = re.compile(r"[._-]?(eval[._-]results[._-])?(strict|loose)$", re.IGNORECASE)
 _LM_EVAL = re.compile(r"^samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.:-]+$")
+
+_SEED = re.compile(r"(?:(?P<rest>.+)[-_.])?(?P<seed>seed[-_=.]?\d+)", re.IGNORECASE)
 
 _DATED = re.compile(r"^samples_(?P<task>.+)_\d{4}-\d\d-\d\d(T[\d.:-]+)?$", re.DOTALL)
 
@@ -80,6 +96,13 @@ class Run:
         texts: a function that reads the texts of the rows from the file, in the order of the record; None if the file
             holds none, or can't be read again. It can be pickled.
         groups: groups of tasks that the results file names, with the tasks of each.
+        conditions: how the run was made, as its log says: ``{"n_shot": "5", "version": "3.0"}``. Runs under other
+            conditions are not compared without being asked to.
+        prompt_hashes: int64 ``[rows]``, a number for the text of each prompt that the model got; None if the log has
+            none.
+        expected: the number of rows that the log says there are; None if it doesn't say.
+        seeds: the names of the seeds whose rows the scores hold, one after the other, and their numbers of rows; empty
+            for a single run.
 
     Example:
         >>> import torch
@@ -105,6 +128,10 @@ class Run:
     left_out: tuple[str, ...] = ()
     texts: Callable[[], Iterator[PromptText]] | None = None
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    conditions: Mapping[str, str] = field(default_factory=dict[str, str])
+    prompt_hashes: NDArray[np.int64] | None = field(default=None, compare=False)
+    expected: int | None = None
+    seeds: tuple[tuple[str, int], ...] = ()
 
 
 def run_name(path: str | Path) -> str:
@@ -149,18 +176,60 @@ def task_name(path: str | Path) -> str | None:
 def model_name(path: str | Path) -> str | None:
     """The model of a run: the folder of a sample log, else the name of the file; None for the standard input.
 
-    lm-evaluation-harness names the folder for the model, with ``__`` in place of a slash.
+    lm-evaluation-harness names the folder for the model, with ``__`` in place of a slash. A folder or file that is
+    named for a seed is not the model's: ``MODEL/seed1``.
 
     Example:
         >>> model_name("Qwen__Qwen3-8B/samples_gsm8k_2026-01-31.jsonl"), model_name("runs/gpt4.jsonl")
         ('Qwen/Qwen3-8B', 'gpt4')
+        >>> model_name("llama/seed1/samples_gsm8k_2026-01-31.jsonl"), model_name("llama_seed2.csv")
+        ('llama', 'llama')
     """
     if str(path) == STANDARD_INPUT:
         return None
-    if task_name(path) is None:
-        return run_name(path)
-    folder = Path(path).absolute().parent.name
-    return folder.replace("__", "/", 1) or None
+    path = Path(path).absolute()
+    name = run_name(path) if task_name(path) is None else path.parent.name
+    seed = _SEED.fullmatch(name)
+    if seed is not None:  # MODEL/seed1/samples_..., MODEL_seed1/samples_..., MODEL/seed1.jsonl
+        folder = path.parent if task_name(path) is None else path.parent.parent
+        name = seed["rest"] or folder.name or name
+    return name.replace("__", "/", 1) or None
+
+
+class SeedPath(NamedTuple):
+    """The seed in the path of a run.
+
+    Attributes:
+        seed: its name, ``"seed1"``.
+        others: the folders before it and what else its folder is named, which all seeds of a model share.
+    """
+
+    seed: str
+    others: tuple[str, ...]
+
+
+def seed_path(path: str | Path, pattern: re.Pattern[str] = _SEED) -> SeedPath | None:
+    """Find the seed of a run in the path of its file: a folder, or the name of the file; None if there is none.
+
+    Args:
+        path: the file.
+        pattern: of the name of the folder or file, with the group ``seed``.
+
+    Example:
+        >>> found = seed_path("/runs/llama/seed1/samples_gsm8k_2026-01-31.jsonl")
+        >>> found.seed, found.others
+        ('seed1', ('/', 'runs', 'llama', ''))
+    """
+    if str(path) == STANDARD_INPUT:
+        return None
+    path = Path(path).absolute()
+    parts = [*path.parts[:-1], _SUFFIX.sub("", path.name, count=1)]
+    for place in range(len(parts) - 1, 0, -1):
+        found = pattern.fullmatch(parts[place])
+        if found is not None:
+            rest = found.groupdict().get("rest") or ""
+            return SeedPath(found.groupdict().get("seed") or parts[place], (*parts[:place], rest))
+    return None
 
 
 def distinct_names(paths: Sequence[Path], names: Sequence[str]) -> list[str]:

@@ -41,7 +41,7 @@ def test_a_leaderboard_ranks_the_models(logs: list[Path], capsys: pytest.Capture
     assert run(*logs, "--leaderboard") == 0
     out = capsys.readouterr().out
     assert "Leaderboard: macro average of 2 tasks, acc, %" in out
-    assert re.search(r"^best +1 +1 +93\.75 +\[.*\] +[\d.]+ +93\.75 +a$", out, re.MULTILINE)
+    assert re.search(r"^best +1 +1 +93\.75 +\[.*\] +[\d.]+ +93\.75 +a +80$", out, re.MULTILINE)
     assert re.search(r"^old +3 +3 +62\.50 ", out, re.MULTILINE)
     assert re.search(r"^arc +97\.50 +85\.00 +50\.00$", out, re.MULTILINE)
     assert re.search(r"^best +new +\+12\.50 ", out, re.MULTILINE)

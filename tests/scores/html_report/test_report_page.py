@@ -104,7 +104,8 @@ def test_the_figures_are_those_of_the_leaderboard(
     short = short_names(board.models)
     assert [row[1] for row in rows] == [f"{short[model]}{model}" for model in board.models]
     assert [row[2] for row in rows] == [f"{100 * float(board.macro[model].value):.2f} %" for model in board.models]
-    assert [row[-1] for row in rows] == [board.letters[model] for model in board.models]
+    assert [row[-3] for row in rows] == [board.letters[model] for model in board.models]
+    assert [row[-2:] for row in rows] == [["160", "0"]] * 3
     matrix = page.tables["tasks-table"]
     assert matrix[0][2:] == [short[model] for model in board.models]
     for task, row in zip(board.tasks, matrix[1:], strict=False):

@@ -135,3 +135,21 @@ def test_scenarios_of_language_models_have_perplexities(folder: Callable[..., Pa
 def test_instances_without_scores_are_an_error(folder: Callable[..., Path]) -> None:
     with pytest.raises(ScoreFileError, match="1 instances without a score: there is nothing to aggregate"):
         read_run(folder([instance(1, stat("num_bytes", 1))]))
+
+
+def test_the_spec_of_the_run_says_its_conditions_and_the_figures_how_many_instances(
+    folder: Callable[..., Path], write: Write
+) -> None:
+    path = folder([instance(1, stat("exact_match", 1))], [stat("num_instances", 100.0) | {"mean": 100.0}])
+    adapter = {"model": "m", "method": "generation", "max_train_instances": 5, "instructions": "", "temperature": 0.0}
+    write("bbq/run_spec.json", json.dumps({"name": "bbq", "adapter_spec": adapter, "metric_specs": []}))
+    with pytest.raises(ScoreFileError, match="holds 1 of the 100 rows of its run"):
+        read_run(path)
+    found = read_run(path, max_missing=None).conditions
+    assert {name: found[name] for name in ("n_shot", "method", "instructions", "temperature", "metric")} == {
+        "n_shot": "5",
+        "method": "generation",
+        "instructions": "none",
+        "temperature": "0.0",
+        "metric": "[]",
+    }

@@ -266,3 +266,53 @@ def test_scores_are_read_into_a_class_of_ones_own(tmp_path: Path) -> None:
     assert isinstance(run.scores, GradedScoreData)
     report = run.scores.aggregate()
     assert (report["match"].value.item(), report.groups["match"]["law"].value.item()) == (0.5, 1.0)
+
+
+def test_a_part_of_the_samples_is_an_error_unless_some_may_be_missing(tmp_path: Path) -> None:
+    log = archive(
+        tmp_path / "a.eval", [sample(1, {"match": "C"})], {"header.json": header(results={"total_samples": 79})}
+    )
+    with pytest.raises(
+        ScoreFileError, match="holds 1 of the 79 rows of its run: it is unfinished, or a part of the log"
+    ):
+        read_run(log)
+    run = read_run(log, max_missing=None)
+    assert (len(run.scores), run.expected) == (1, 79)
+
+
+@pytest.mark.parametrize(
+    "evaluation, expected",
+    [
+        ({"dataset": {"sample_ids": [1, 2, 3]}, "config": {"epochs": 2}}, 6),
+        ({"dataset": {"samples": 100}, "config": {"limit": 10}}, 10),
+        ({"dataset": {"samples": 100}, "config": {"limit": [5, 9]}}, None),
+        ({}, None),
+    ],
+)
+def test_a_run_that_did_not_end_says_how_many_samples_it_was_to_have(
+    tmp_path: Path, evaluation: dict[str, Any], expected: int | None
+) -> None:
+    log = archive(tmp_path / "a.eval", [sample(1, {"match": "C"})], {"header.json": header(eval=evaluation)})
+    assert read_run(log, max_missing=None).expected == expected
+
+
+def test_the_spec_of_the_evaluation_says_its_conditions(tmp_path: Path) -> None:
+    evaluation = {
+        "task": "arc",
+        "task_version": 2,
+        "task_args": {"cot": True},
+        "dataset": {"name": "arc"},
+        "scorers": [{"name": "match", "options": {}}],
+        "model_generate_config": {"temperature": 0.5},
+    }
+    plan = {"steps": [{"solver": "generate", "params": {}}], "config": {"max_tokens": 100}}
+    log = archive(tmp_path / "a.eval", [sample(1, {"match": "C"})], {"header.json": header(eval=evaluation, plan=plan)})
+    assert read_run(log).conditions == {
+        "version": "2",
+        "task_args": "{'cot': True}",
+        "dataset": "arc",
+        "solver": "[('generate', {})]",
+        "scorer": "[('match', {})]",
+        "temperature": "0.5",
+        "max_tokens": "100",
+    }

@@ -133,20 +133,28 @@ def test_a_results_file_can_be_given(write: Write, log_row: Make) -> None:
 
 
 def test_figures_that_disagree_with_the_results_file_are_an_error_with_both(write: Write, log_row: Make) -> None:
-    path = log(write, log_row, [1.0, 0.0, 0.0])
+    path = log(write, log_row, [1.0, 0.0, 0.0, 0.0])
     beside = write(f"example__model-a/results_{DATE}.json", results())
     with pytest.raises(ScoreFileError) as caught:
         read_run(path)
     assert str(caught.value) == (
-        f"{path}: acc: the rows give 0.333333, but {beside} says 0.5 (3 rows, but 4 documents in {beside.name}); these "
-        "are files of different runs, or one of them was changed"
+        f"{path}: acc: the rows give 0.25, but {beside} says 0.5; these are files of different runs, or one of them "
+        "was changed"
     )
 
 
-def test_a_log_with_fewer_rows_and_the_same_figure_has_a_note(write: Write, log_row: Make) -> None:
-    path = log(write, log_row, [1.0, 0.0])
+@pytest.mark.parametrize("verdicts", [[1.0, 0.0], [1.0, 0.0, 0.0]], ids=["the same figure", "another figure"])
+def test_a_log_with_fewer_rows_is_an_error_unless_some_may_be_missing(
+    write: Write, log_row: Make, verdicts: list[float]
+) -> None:
+    path = log(write, log_row, verdicts)
     write(f"example__model-a/results_{DATE}.json", results())
-    assert read_run(path).notes == (f"2 rows, but 4 documents in results_{DATE}.json",)
+    with pytest.raises(ScoreFileError, match=rf"holds {len(verdicts)} of the 4 rows of its run: .* --missing drop"):
+        read_run(path)
+    for most in (None, 0.5):
+        run = read_run(path, max_missing=most)
+        assert run.notes == (f"{len(verdicts)} rows, but 4 documents in results_{DATE}.json",)
+        assert (len(run.scores), run.expected) == (len(verdicts), 4)
 
 
 def test_a_metric_that_the_task_does_not_average_is_left_out_and_named(write: Write, log_row: Make) -> None:

@@ -99,8 +99,15 @@ def test_the_same_run_in_two_files_is_an_error(write: Write, log_row: Make) -> N
     assert str(caught.value) == f"{second}: holds the same run as {first}: the same model, task and rows; give one"
 
 
-def test_another_run_of_the_same_model_and_task_is_noted(write: Write, log_row: Make) -> None:
+def test_another_run_of_the_same_model_and_task_is_read(write: Write, log_row: Make) -> None:
     first = write("m/samples_arc_2026-01-01.jsonl", [log_row(0, {"acc": 1.0})])
     second = write("m/samples_arc_2026-01-02.jsonl", [log_row(0, {"acc": 0.0})])
     runs = read_runs([first, second])
-    assert [run.notes for run in runs] == [(), (f"the same model and task as {first}, with other rows",)]
+    assert [(run.files[0], run.notes) for run in runs] == [(str(first), ()), (str(second), ())]
+
+
+def test_the_same_rows_under_two_seeds_are_two_runs(write: Write, log_row: Make) -> None:
+    """At temperature 0, seeds give the same answers."""
+    for seed in (1, 2):
+        folder = write(f"m/seed{seed}/samples_arc_2026-01-01.jsonl", [log_row(0, {"acc": 1.0})]).parent.parent
+    assert [run.model for run in read_runs([folder])] == ["m", "m"]

@@ -7,7 +7,7 @@ from tensorclass.scores.leaderboard import Leaderboard
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import Comparison, Report
 
-__all__ = ["ReportData", "ReportOptions", "is_better_when_higher", "reference_of", "report_data"]
+__all__ = ["ReportData", "ReportOptions", "compared_pair", "is_better_when_higher", "reference_of", "report_data"]
 
 @dataclass(frozen=True)
 class ReportOptions:
@@ -45,4 +45,5 @@ class ReportData:
 
 def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData: ...
 def reference_of(board: Leaderboard) -> str: ...
+def compared_pair(board: Leaderboard) -> tuple[str, str]: ...
 def is_better_when_higher(runs: Iterable[Run], figure: str) -> bool: ...

@@ -55,6 +55,7 @@ def read_run(
     columns: Mapping[str, str] | None = None,
     results: str | Path | None = None,
     progress: Progress | None = None,
+    max_missing: float | None = 0.01,
 ) -> Run: ...
 def read_runs(
     paths: Sequence[str | Path],
@@ -66,4 +67,5 @@ def read_runs(
     progress: Progress | None = None,
     executor: Any = None,
     on_error: OnError | None = None,
+    max_missing: float | None = 0.01,
 ) -> list[Run]: ...

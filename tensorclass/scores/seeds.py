@@ -1,0 +1,126 @@
+"""Seeds of a model: runs that differ in their seed alone are one run, whose seeds are a level of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from fnmatch import translate
+from functools import partial
+
+import numpy as np
+
+from tensorclass import cat
+from tensorclass.scores.align import align
+from tensorclass.scores.readers.run import PromptText, Run, SeedPath, model_name, seed_path
+from tensorclass.scores.run_grid import model_of
+
+__all__ = ["SEEDS", "joined", "with_seeds"]
+
+SEEDS = ("random", "pooled", "apart")
+"""What may be asked of seeds; any other text is a pattern of their folders."""
+
+
+def with_seeds(runs: Sequence[Run], how: str = "random", pattern: str | None = None) -> list[Run]:
+    """Join runs of one model and task that are its seeds.
+
+    A run's seed is named by its path (``MODEL/seed1/``, ``MODEL_seed1/``, ``MODEL/seed1.jsonl``), or else by its log.
+
+    Args:
+        runs: the runs.
+        how: ``"random"`` for a level of their own, ``"pooled"`` within their prompts, ``"apart"`` for models.
+        pattern: of the folders or files that are named for seeds, such as ``"run*"``; by default ``seed1``, ``seed-2``.
+
+    Returns:
+        The runs, with one for all seeds of a model on a task. Runs of which a seed occurs twice stay as they are.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import ExactMatchScoreData, Run
+        >>> scores = ExactMatchScoreData(torch.ones(2), prompt_id=torch.arange(2), batch_size=[2])
+        >>> runs = [
+        ...     Run("llama", scores, (f"llama/seed{seed}/samples.csv",), "table", model="llama", task="arc")
+        ...     for seed in (1, 2)
+        ... ]
+        >>> [(run.model, run.seeds) for run in with_seeds(runs)]
+        [('llama', (('seed1', 2), ('seed2', 2)))]
+    """
+    if how == "apart":
+        return list(runs)
+    matched = None if pattern is None else re.compile(translate(pattern))
+    groups: dict[object, list[tuple[str, Run]]] = {}
+    for place, run in enumerate(runs):
+        found = _seed_of(run, matched)
+        if found is None:
+            groups[place] = [("", run)]
+        else:
+            run = replace(run, model=_model_of(run, matched))
+            groups.setdefault((run.model, run.task, run.filter, found.others), []).append((found.seed, run))
+    result: list[Run] = []
+    for own in groups.values():
+        names = [seed for seed, _ in own]
+        if len(own) > 1 and len(set(names)) == len(names):
+            result.append(joined([run for _, run in own], names if how == "random" else ()))
+        else:
+            result += [run for _, run in own]
+    return result
+
+
+def _seed_of(run: Run, pattern: re.Pattern[str] | None) -> SeedPath | None:
+    if not run.files:
+        return None
+    found = seed_path(run.files[0]) if pattern is None else seed_path(run.files[0], pattern)
+    said = run.conditions.get("seed")
+    return SeedPath(f"seed {said}", ()) if found is None and said is not None and pattern is None else found
+
+
+def _model_of(run: Run, pattern: re.Pattern[str] | None) -> str:
+    """The model; the name of a seed's folder is none."""
+    model = model_of(run)
+    is_seed = pattern is not None and pattern.fullmatch(model) is not None
+    found = seed_path(run.files[0], pattern) if is_seed and pattern is not None else None
+    return model if found is None else (model_name("/".join(found.others[:-1])) or model)
+
+
+def joined(runs: Sequence[Run], seeds: Sequence[str] = ()) -> Run:
+    """One run of the rows of several.
+
+    Args:
+        runs: the runs, of one model and task.
+        seeds: the name of the seed of each; without names the runs are pooled within their prompts.
+
+    Raises:
+        ValueError: there are no ids of prompts, by which repeats are told.
+    """
+    first = runs[0]
+    if len(runs) == 1:
+        return first
+    without = next((run for run in runs if run.scores.prompt_id is None), None)
+    if without is not None:
+        raise ValueError(f"{without.name}: expected ids of prompts, by which repeats are told, got None")
+    texts = [run.texts for run in runs if run.texts is not None]
+    hashes = [run.prompt_hashes for run in runs if run.prompt_hashes is not None]
+    told = "compared with the seeds as random; --seeds pooled pools them, --seeds apart takes them for models"
+    if seeds:
+        note = f"{sum(len(run.seeds) or 1 for run in runs)} seeds, {told}"
+    else:
+        note = f"{len(runs)} runs are repeats of one, pooled within their prompts"
+    return replace(
+        first,
+        scores=cat(align(*(run.scores for run in runs))),
+        files=tuple(dict.fromkeys(file for run in runs for file in run.files)),
+        notes=(*dict.fromkeys(note for run in runs for note in run.notes), note),
+        published={},
+        texts=partial(_texts_of, texts) if len(texts) == len(runs) else None,
+        prompt_hashes=np.concatenate(hashes) if len(hashes) == len(runs) else None,
+        expected=None,
+        seeds=tuple(
+            own for name, run in zip(seeds, runs, strict=bool(seeds)) for own in run.seeds or ((name, len(run.scores)),)
+        ),
+    )
+
+
+def _texts_of(runs: Sequence[Callable[[], Iterator[PromptText]]]) -> Iterator[PromptText]:
+    """The texts of several runs, one after another, as their rows are."""
+    for texts in runs:
+        yield from texts()

@@ -1,0 +1,194 @@
+"""Seeds of a model are a level of their own: recognised, said, and compared as random unless one asks otherwise."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tensorclass.cli import main
+from tensorclass.scores import ExactMatchScoreData, Run, compare, leaderboard
+from tensorclass.scores.readers.run import model_name, seed_path
+from tensorclass.scores.run_figures import aggregate_run, compare_runs
+from tensorclass.scores.seeds import joined, with_seeds
+
+Write = Callable[..., Path]
+
+SETTINGS = {"seed": 0, "resamples": None, "confidence": 0.95}
+
+
+def run_of(file: str, right: np.ndarray[Any, Any], model: str | None = None, task: str = "arc") -> Run:
+    ids = torch.arange(len(right))
+    scores = ExactMatchScoreData(torch.as_tensor(right), prompt_id=ids, batch_size=[len(right)])
+    return Run(file, scores, (file,), "table", model=model or model_name(file), task=task)
+
+
+def of_model(model: str, rate: float, seeds: int = 3, prompts: int = 60) -> list[Run]:
+    rng = np.random.default_rng(len(model) + int(100 * rate))
+    return [
+        run_of(f"/runs/{model}/seed{seed}/scores.csv", (rng.random(prompts) < rate).astype(float), model)
+        for seed in range(seeds)
+    ]
+
+
+@pytest.mark.parametrize(
+    "path, seed, model",
+    [
+        ("/runs/llama/seed1/samples_arc_2026-01-31.jsonl", "seed1", "llama"),
+        ("/runs/org__llama_seed-2/samples_arc_2026-01-31.jsonl", "seed-2", "org/llama"),
+        ("/runs/llama/seed_3.csv", "seed_3", "llama"),
+        ("/runs/llama-SEED4.csv", "SEED4", "llama"),
+        ("/runs/seed5/llama/samples_arc_2026-01-31.jsonl", "seed5", "llama"),
+        ("/runs/seedling/samples_arc_2026-01-31.jsonl", None, "seedling"),
+    ],
+)
+def test_paths_name_seeds_and_models(path: str, seed: str | None, model: str) -> None:
+    found = seed_path(path)
+    assert (None if found is None else found.seed) == seed
+    assert model_name(path) == model
+
+
+def test_seeds_of_a_model_are_one_run() -> None:
+    found = with_seeds([*of_model("a", 0.5), *of_model("b", 0.6)])
+    assert [(run.model, len(run.seeds), len(run.scores)) for run in found] == [("a", 3, 180), ("b", 3, 180)]
+    assert "3 seeds, compared with the seeds as random" in found[0].notes[-1]
+
+
+def test_other_tasks_and_a_seed_that_comes_twice_are_not_joined() -> None:
+    a, b, _ = of_model("a", 0.5)
+    assert len(with_seeds([a, replace(b, task="piqa")])) == 2
+    assert len(with_seeds([a, b, replace(a, files=("/runs/a/seed0/other.csv",))])) == 3
+
+
+def test_seeds_may_be_pooled_or_models_or_named_by_a_pattern() -> None:
+    runs = of_model("a", 0.5)
+    (pooled,) = with_seeds(runs, "pooled")
+    assert (pooled.seeds, len(pooled.scores)) == ((), 180)
+    assert with_seeds(runs, "apart") == runs
+    renamed = [replace(run, files=(f"/runs/a/try{n}/scores.csv",)) for n, run in enumerate(runs)]
+    assert len(with_seeds(renamed)) == 3
+    (found,) = with_seeds(renamed, pattern="try*")
+    assert [name for name, _ in found.seeds] == ["try0", "try1", "try2"]
+
+
+def test_a_seed_that_the_log_says_is_one() -> None:
+    runs = [
+        replace(run, files=(f"/{n}.eval",), conditions={"seed": str(n)}) for n, run in enumerate(of_model("a", 0.5))
+    ]
+    (found,) = with_seeds(runs)
+    assert [name for name, _ in found.seeds] == ["seed 0", "seed 1", "seed 2"]
+
+
+def test_figures_are_those_with_random_repeats() -> None:
+    runs = {model: of_model(model, rate) for model, rate in (("a", 0.5), ("b", 0.62))}
+    found = with_seeds([run for own in runs.values() for run in own])
+    stacked = [torch.stack([run.scores for run in own]) for own in runs.values()]
+    expected = stacked[0].aggregate(dim=(0, 1), repeats="random")["exact_match"]
+    one = aggregate_run(found[0], **SETTINGS)["exact_match"]
+    assert (one.low.item(), one.high.item(), one.interval) == (expected.low.item(), expected.high.item(), "crossed t")
+    expected = compare(*stacked, dim=(0, 1), repeats="random")["exact_match"]
+    one = compare_runs(*found, **SETTINGS)["exact_match"]
+    assert (one.low.item(), one.p_value.item()) == (expected.low.item(), expected.p_value.item())
+    (of_board,) = leaderboard(found).differences[:1]
+    assert of_board.difference.p_value.item() == pytest.approx(expected.p_value.item())
+
+
+def test_a_run_without_seeds_varies_as_the_other_one_does() -> None:
+    rng = np.random.default_rng(0)
+    own = [
+        run_of(f"/runs/a/seed{seed}/scores.csv", (rng.random(400) < rate).astype(float), "a")
+        for seed, rate in enumerate((0.4, 0.5, 0.6))
+    ]
+    (a,) = with_seeds(own)
+    b = run_of("/runs/b/scores.csv", (rng.random(400) < 0.7).astype(float), "b")
+    one = compare_runs(a, b, **SETTINGS)["exact_match"]
+    assert one.interval == "crossed t"
+    assert compare(own[2].scores, b.scores)["exact_match"].p_value < 0.05
+    assert one.p_value > 0.05
+    assert one.stderr.item() == pytest.approx(0.1 * (1 + 1 / 3) ** 0.5, rel=0.25)  # of seeds, for both runs
+
+
+def test_prompts_that_a_seed_lacks_are_missing() -> None:
+    first, second, third = of_model("a", 0.5)
+    short = replace(third, scores=third.scores[:20])
+    found = joined([first, second, short], ("1", "2", "3"))
+    one = aggregate_run(found, **SETTINGS)["exact_match"]
+    assert (one.prompts.item(), one.count.item(), one.missing.item()) == (60, 140, 40)
+    rows = torch.cat([first.scores, second.scores, short.scores]).exact_match
+    assert one.value.item() == pytest.approx(rows.mean().item())
+
+
+def test_seeds_share_their_shift_over_tasks() -> None:
+    """A shift of all tasks doesn't average out over them."""
+    rng = np.random.default_rng(0)
+    chances, shifts = rng.random((2, 300)), (0.25, 0.0, -0.25)
+
+    def of(task: int, shift: float, name: str) -> Run:
+        right = (rng.random(300) < np.clip(chances[task] + shift, 0, 1)).astype(float)
+        return run_of(f"/a/{name}/{task}.csv", right, "a", f"task {task}")
+
+    def width(order: list[float]) -> float:
+        runs = [of(0, shift, f"seed{n}") for n, shift in enumerate(shifts)]
+        runs += [of(1, shift, f"seed{n}") for n, shift in enumerate(order)]
+        one = leaderboard(with_seeds(runs)).macro["a"]
+        return float(one.stderr)
+
+    assert width([0.25, 0.0, -0.25]) > 3 * width([-0.25, 0.0, 0.25])
+
+
+def test_repeats_without_ids_of_prompts_are_an_error() -> None:
+    without = [replace(run, scores=run.scores.replace(prompt_id=None)) for run in of_model("a", 0.5)]
+    with pytest.raises(ValueError, match="expected ids of prompts, by which repeats are told, got None"):
+        with_seeds(without)
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def logs(write: Write, log_row: Callable[..., dict[str, Any]]) -> Path:
+    """Two models of three seeds."""
+    rng = np.random.default_rng(0)
+    for model, rate in (("A", 0.5), ("B", 0.55)):
+        for seed in range(3):
+            rows = [log_row(n, {"acc": float(rng.random() < rate)}) for n in range(100)]
+            path = write(f"runs/{model}/seed{seed}/samples_arc_2026-01-31T10-20-30.123456.jsonl", rows)
+    return path.parents[2]
+
+
+def test_the_command_says_that_seeds_are_random(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scores", str(logs), "--leaderboard"]) == 0
+    out = capsys.readouterr().out
+    assert len(re.findall(r"^[AB] +[12] ", out, re.MULTILINE)) == 2
+    assert "A, B: 3 seeds, compared with the seeds as random; --seeds pooled pools them, --seeds apart" in out
+    assert main(["scores", str(logs), "--compare", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [(run["model"], run["seeds"]) for run in document["runs"]] == [
+        (model, {"seed0": 100, "seed1": 100, "seed2": 100}) for model in "AB"
+    ]
+    assert document["comparisons"][0]["metrics"][0]["test"] == "t"
+
+
+def test_the_command_pools_seeds_or_takes_them_apart(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scores", str(logs), "--compare", "--json", "--seeds", "pooled"]) == 0
+    assert json.loads(capsys.readouterr().out)["comparisons"][0]["metrics"][0]["test"] == "exact"
+    assert main(["scores", str(logs), "--leaderboard", "--json", "--seeds", "apart"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["leaderboard"]["models"]) == 6
+    assert main(["scores", str(logs), "--compare", "--json", "--seeds", "apart", "--names", "A,A,A,B,B,B"]) == 0
+    assert json.loads(capsys.readouterr().out)["comparisons"][0]["metrics"][0]["test"] == "t"
+
+
+def test_a_gate_and_a_report_take_seeds_as_random(
+    logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "report.html"
+    assert main(["scores", str(logs), "--fail-if-worse-than", "A", "--report", str(page)]) == 0
+    assert "passed: --fail-if-worse-than A: B beside A, arc, acc" in capsys.readouterr().out
+    assert "3 seeds, compared with the seeds as random" in page.read_text()
