@@ -24,6 +24,7 @@ from tensorclass.scores.families import (
     ExactMatchScoreData,
     MultipleChoiceScoreData,
     PassAtKScoreData,
+    PassHatKScoreData,
     PerplexityScoreData,
     PreferenceScoreData,
 )
@@ -103,6 +104,7 @@ __all__ = [
     "PairedRuns",
     "PassAtK",
     "PassAtKScoreData",
+    "PassHatKScoreData",
     "PassHatK",
     "Perplexity",
     "PerplexityScoreData",

@@ -112,7 +112,7 @@ class InspectReader(Reader):
     def recognises(self, head: FileHead) -> bool:
         if head.is_zip:
             return head.name.endswith(".eval") or b"_journal/start.json" in head.start or b"header.json" in head.start
-        return _DOCUMENT.match(head.start) is not None
+        return {"status", "eval"} <= head.keys or _DOCUMENT.match(head.start) is not None
 
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
         refuse_options(head, options, self.name, roles=("group", "cluster"))
@@ -122,7 +122,13 @@ class InspectReader(Reader):
 
 READER = InspectReader()
 
-_DOCUMENT = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
+_DOCUMENT = re.compile(rb'\s*\{\s*("version"\s*:\s*\d+\s*,\s*)?"status"\s*:\s*"(success|error|started|cancelled)"')
+
+
+_STATES_ONLY = (
+    "a log of inspect_ai without samples, of which nothing can be computed or compared; run the evaluation with "
+    "--log-samples (the default)"
+)
 
 
 @dataclass
@@ -186,7 +192,7 @@ def _run(log: _OpenLog, head: FileHead, options: ReadOptions) -> Run:
         failed += sample.get("error") is not None
         gathered.add(document, values, labels=sample.get("metadata") or {}, task=task)
     if not gathered.rows:
-        raise ScoreFileError(path, None, "the log holds no samples; expected a log with log_samples on")
+        raise ScoreFileError(path, None, f"{_STATES_ONLY}{_said(header)}")
     if not gathered.metrics():
         problem = f"{gathered.rows} samples, none of them scored: there is nothing to aggregate"
         raise ScoreFileError(path, None, f"{problem}; score the log with `inspect score` first")
@@ -215,6 +221,19 @@ def _run(log: _OpenLog, head: FileHead, options: ReadOptions) -> Run:
         groups=None if group is None else (group,),
         cluster=cluster,
     )
+
+
+def _said(header: _Header) -> str:
+    """The status of a run and the figures that its log states, for the error of a log without samples."""
+    scores = (header.get("results") or {}).get("scores", ())
+    figures = [
+        f"{scorer.get('name', '')} {key} {value:g}"
+        for scorer in scores
+        for key, metric in (scorer.get("metrics") or {}).items()
+        if (value := finite_number(metric.get("value"))) is not None
+    ]
+    stated = f"; the log states {', '.join(figures)}" if figures else ""
+    return f"; its status is {header.get('status', 'unknown')!r}{stated}"
 
 
 def _document(sample: _Sample | _Texts, path: str) -> str:

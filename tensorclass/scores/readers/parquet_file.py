@@ -65,7 +65,7 @@ class ParquetRows:
             ScoreFileError: the file is damaged, or its values take more memory than there is.
         """
         number = 0
-        batches = iter(self._file.iter_batches(columns=list(columns)))
+        batches = iter(self._file.iter_batches(_ROWS, columns=list(columns)))
         while True:
             try:
                 batch = next(batches, None)
@@ -79,6 +79,7 @@ class ParquetRows:
                 yield number, row
 
 
+_ROWS: Final = 1024  # to read at a time: they may hold long texts
 _DAMAGE: Final = (OSError, ValueError, NotImplementedError, OverflowError, MemoryError)
 
 

@@ -80,6 +80,7 @@ class Run:
         texts: a function that reads the texts of the rows from the file, in the order of the record; None if the file
             holds none, or can't be read again. It can be pickled.
         groups: groups of tasks that the results file names, with the tasks of each.
+        usage: what an answer took in the mean, where the log says it: ``cost`` (US dollars), ``tokens``, ``seconds``.
 
     Example:
         >>> import torch
@@ -105,6 +106,7 @@ class Run:
     left_out: tuple[str, ...] = ()
     texts: Callable[[], Iterator[PromptText]] | None = None
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    usage: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 def run_name(path: str | Path) -> str:

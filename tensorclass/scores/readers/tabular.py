@@ -16,13 +16,14 @@ from typing import IO, Any, Final, TextIO, TypeAlias, cast
 
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
+from tensorclass.scores.readers.log_sizes import LONGEST_LINE, raised
 from tensorclass.scores.readers.parquet_file import ParquetRows
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_options
 from tensorclass.scores.readers.run import PromptText, Run
 from tensorclass.scores.readers.unpacked_file import BROKEN, broken
 from tensorclass.scores.score_errors import ScoreFileError
 
-__all__ = ["ROLES", "TableReader"]
+__all__ = ["ROLES", "TableReader", "table_names", "table_rows"]
 
 ROLES: Final[tuple[str, ...]] = ("prompt", "task", "model", "group", "cluster", "text", "response", "target")
 """The roles of columns other than metrics."""
@@ -84,7 +85,7 @@ class TableReader(Reader):
             return False
         if head.is_parquet:
             return True
-        names = head.first_row if head.first_row is not None else _header(head)
+        names = head.first_row if head.first_row is not None else table_names(head)
         return names is not None and any(column in names for column in self._roles.columns.values())
 
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
@@ -196,12 +197,27 @@ def _json_rows(head: FileHead, wanted: list[str]) -> Iterator[tuple[int, _TableR
         yield line, row
 
 
+def table_rows(head: FileHead) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a CSV file by the names of its columns, each with its line; an empty cell is None.
+
+    Args:
+        head: the file.
+
+    Raises:
+        ScoreFileError: the file is not CSV.
+    """
+    with head.open() as stream, TextIOWrapper(cast("IO[bytes]", stream), encoding="utf-8-sig", newline="") as lines:
+        for line, row in _csv_rows(head, lines, []):
+            yield line, {name: cell or None for name, cell in row.items()}
+
+
 def _csv_rows(head: FileHead, text: TextIO, wanted: list[str]) -> Iterator[tuple[int, _TableRow]]:
     path = str(head.path)
-    names = _header(head)
+    names = table_names(head)
     assert names is not None
     _check(head, wanted, names, 1)
     rows = csv.reader(text, delimiter=_separator(head), strict=True)
+    longest = csv.field_size_limit(raised(LONGEST_LINE))
     try:
         next(rows)
         for cells in rows:
@@ -218,9 +234,11 @@ def _csv_rows(head: FileHead, text: TextIO, wanted: list[str]) -> Iterator[tuple
         raise ScoreFileError(path, rows.line_num, f"not CSV: {error}") from None
     except UnicodeDecodeError as error:
         raise ScoreFileError(path, None, f"not UTF-8: {error.reason}; save the table as UTF-8") from None
+    finally:
+        csv.field_size_limit(longest)
 
 
-def _header(head: FileHead) -> list[str] | None:
+def table_names(head: FileHead) -> list[str] | None:
     """The names of the columns of a CSV file; None for what is no text."""
     line = head.start.splitlines()[0] if head.start.strip() else b""
     try:
