@@ -46,6 +46,8 @@ class _Sample(TypedDict, total=False):
     score: _Score | None
     metadata: dict[str, object] | None
     error: object
+    model_usage: dict[str, dict[str, object]] | None
+    total_time: float | None
 
 
 class _Texts(TypedDict, total=False):
@@ -126,7 +128,7 @@ _DOCUMENT = re.compile(rb'\s*\{\s*("version"\s*:\s*\d+\s*,\s*)?"status"\s*:\s*"(
 
 
 _STATES_ONLY = (
-    "a log of inspect_ai without samples, of which nothing can be computed or compared; run the evaluation with "
+    "a log of inspect_ai that holds no samples, so there is nothing to compute or compare; run the evaluation with "
     "--log-samples (the default)"
 )
 
@@ -190,7 +192,7 @@ def _run(log: _OpenLog, head: FileHead, options: ReadOptions) -> Run:
             first_rows.add(document)
             values.update(reduced.get(document, {}))
         failed += sample.get("error") is not None
-        gathered.add(document, values, labels=sample.get("metadata") or {}, task=task)
+        gathered.add(document, values, labels=sample.get("metadata") or {}, task=task, usage=_usage(sample))
     if not gathered.rows:
         raise ScoreFileError(path, None, f"{_STATES_ONLY}{_said(header)}")
     if not gathered.metrics():
@@ -297,6 +299,17 @@ def value_of(value: object) -> float | None:
         return None if value != value else float(value)
     except OverflowError:
         raise ValueError(f"expected a number, got one that is too large: {shown(value)}") from None
+
+
+def _usage(sample: _Sample) -> dict[str, object]:
+    """The tokens, the cost and the time that a sample took, of all models that it called."""
+    usage = [one for one in (sample.get("model_usage") or {}).values() if one]
+    found: dict[str, object] = {"seconds": sample.get("total_time")}
+    for name, key in (("tokens", "total_tokens"), ("cost", "total_cost")):
+        amounts = [finite_number(one.get(key)) for one in usage]
+        known = [amount for amount in amounts if amount is not None]
+        found[name] = sum(known) if known else None
+    return found
 
 
 def _reduced(header: _Header) -> dict[str, dict[str, float | None]]:

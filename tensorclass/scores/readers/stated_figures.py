@@ -12,11 +12,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from tensorclass.scores.limits import finite_number
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.json_document import read_document
 from tensorclass.scores.readers.lm_eval_results import HarnessResults
+from tensorclass.scores.readers.metric_units import unit_of
 from tensorclass.scores.readers.reader_registry import Reader, ReadOptions, refuse_options
 from tensorclass.scores.readers.row_log import mapping
 from tensorclass.scores.readers.run import Run, run_name
@@ -53,6 +56,7 @@ class StatedFiguresReader(Reader):
             run = gathered.run(
                 self.name,
                 options.family,
+                kinds={name: _kind(name, value) for name, value in figures.items()},
                 name=f"{run_name(head.path)}/{task}",
                 model=_model(document, head),
                 task=task,
@@ -64,6 +68,10 @@ class StatedFiguresReader(Reader):
 
 
 READER = StatedFiguresReader()
+
+
+def _kind(name: str, value: float) -> str:
+    return "stated_share" if unit_of(name.rpartition("/")[2], np.array([value])) == "%" else "stated"
 
 
 def _tasks(document: Mapping[str, Any], head: FileHead) -> dict[str, dict[str, float]]:
