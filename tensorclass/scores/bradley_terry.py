@@ -100,9 +100,7 @@ class BradleyTerry(Metric):
         every = partial(self._ratings, labels)
         return {
             self.name: {
-                name: Sample(
-                    f"{self.name}/{name}", MemberFigure(every, place, self.name, held), *found, unit, cluster
-                )
+                name: Sample(f"{self.name}/{name}", MemberFigure(every, place, self.name, held), *found, unit, cluster)
                 for place, name in enumerate(models)
             }
         }

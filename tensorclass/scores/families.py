@@ -93,8 +93,8 @@ class PassAtKScoreData(ScoreData):
 class PassHatKScoreData(ScoreData):
     """Right trials out of several of each task, of an agent that has to succeed every time.
 
-    The figures are ``pass^1``, ``pass^2``, ... up to ``pass^8``, as far as the number of trials reaches: the chance that
-    so many trials of a task are all right.
+    The figures are ``pass^1``, ``pass^2``, ... up to ``pass^8``, as far as the number of trials reaches: the chance
+    that so many trials of a task are all right.
 
     Attributes:
         num_samples: integer ``[prompts]``, trials of the task.
@@ -180,7 +180,7 @@ class AlpacaEvalScoreData(ScoreData):
     """A judge's preferences between the answers of a model and of a baseline, with the lengths of the answers.
 
     The figures: ``win_rate``, the mean preference, also by dataset; ``length_controlled_win_rate``, what it would be if
-    both answers were equally long.
+    both answers were equally long; ``length_adjusted_win_rate`` in its place if there are no difficulties.
 
     Attributes:
         preference: float ``[prompts]``, 1 where the judge prefers the model, 0 where the baseline, 0.5 for a draw, or a
@@ -197,7 +197,7 @@ class AlpacaEvalScoreData(ScoreData):
         >>> won, longer = [1, 1, 1, 0, 1, 0, 0, 1], [300, 250, 400, -200, 350, -100, -300, 20]
         >>> scores = AlpacaEvalScoreData(torch.tensor(won).float(), torch.tensor(longer).float(), batch_size=[8])
         >>> {name: round(one.value.item(), 3) for name, one in scores.aggregate().items()}
-        {'win_rate': 0.625, 'length_controlled_win_rate': 0.583}
+        {'win_rate': 0.625, 'length_adjusted_win_rate': 0.583}
 
     Source: Dubois et al., 2024, arXiv 2404.04475.
     """

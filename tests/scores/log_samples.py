@@ -146,7 +146,14 @@ LOG_SAMPLES: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "math_harness": lambda: {
         "test_seed0.jsonl": [
-            {"idx": n, "question": f"{n} + 1", "gt": "2", "code": ["a", "b"], "pred": ["1", "2"], "score": [False, n > 0]}
+            {
+                "idx": n,
+                "question": f"{n} + 1",
+                "gt": "2",
+                "code": ["a", "b"],
+                "pred": ["1", "2"],
+                "score": [False, n > 0],
+            }
             for n in range(4)
         ],
         "test_seed0_metrics.json": {"num_samples": 4, "acc": 0.0},
@@ -192,7 +199,9 @@ LOG_SAMPLES: dict[str, Callable[[], dict[str, Any]]] = {
         "coder_eval_results.json": {
             "date": "2024-06-01",
             "eval": {
-                f"BigCodeBench/{n}": [{"task_id": f"BigCodeBench/{n}", "solution": "s", "status": status, "details": {}}]
+                f"BigCodeBench/{n}": [
+                    {"task_id": f"BigCodeBench/{n}", "solution": "s", "status": status, "details": {}}
+                ]
                 for n, status in enumerate(("pass", "fail", "timeout", "pass"))
             },
         }

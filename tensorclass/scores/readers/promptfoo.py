@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from typing_extensions import TypedDict
 
+from tensorclass.scores.limits import finite_number
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.json_document import read_document
 from tensorclass.scores.readers.lines import OnProgress, Row
@@ -61,7 +62,7 @@ class PromptfooReader(RowReader):
         if passed is None:
             raise FieldError("success: expected true or false in each result, got null")
         usage = mapping(row.get("tokenUsage") or response.get("tokenUsage"))
-        latency = row.get("latencyMs")
+        latency = finite_number(row.get("latencyMs"))
         variables = row.get("vars") or test.get("vars") or {}
         described = [test.get("description", row.get("description")), variables, test.get("assert")]
         model = text(mapping(provider).get("label") or mapping(provider).get("id") or provider)
@@ -74,7 +75,7 @@ class PromptfooReader(RowReader):
             usage={
                 "cost": row.get("cost", response.get("cost")),
                 "tokens": usage.get("total"),
-                "seconds": latency / 1000 if isinstance(latency, (int, float)) else None,
+                "seconds": None if latency is None else latency / 1000,
             },
             note=None if row.get("failureReason") != 2 else "ended with an error; counted as failed",
         )

@@ -65,7 +65,9 @@ MODULES: Final[tuple[str, ...]] = (
 
 _MOST_COLUMNS: Final = 12  # named in an error
 _PROMPTS: Final = re.compile(r"(.*_)?(id|idx|index|key|prompt|question|name)")
-_SCORES: Final = re.compile(r"(.*_)?(acc|accuracy|correct|right|passed|pass|success|score|reward|f1|em|exact_match|is_.*)")
+_SCORES: Final = re.compile(
+    r"(.*_)?(acc|accuracy|correct|right|passed|pass|success|score|reward|f1|em|exact_match|is_.*)"
+)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.lines import OnProgress, Row
 from tensorclass.scores.readers.reader_registry import Reader, ReadOptions, refuse_options
+from tensorclass.scores.readers.run import PromptText, Run
 from tensorclass.scores.readers.tabular import ROLES, TableReader, table_names, table_rows
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError

@@ -29,7 +29,9 @@ __all__ = ["READER", "StatedFiguresReader"]
 
 _ABOUT: Final = frozenset(("versions", "config", "configs", "config_general", "n-shot", "higher_is_better"))
 _BIGCODE: Final = re.compile(rb'"pass@\d+"\s*:')
-_NOTE: Final = "figures only, as the file states them, one row each: without sample logs there are no intervals and no tests"
+_NOTE: Final = (
+    "figures only, as the file states them, one row each: without sample logs there are no intervals and no tests"
+)
 _NO_FIGURE: Final = re.compile(r".*_stderr|alias|samples|name|sample_len")
 
 
@@ -61,7 +63,9 @@ class StatedFiguresReader(Reader):
                 model=_model(document, head),
                 task=task,
                 notes=(_NOTE,),
-                higher_is_better={name: one for name, one in mapping(better.get(task)).items() if isinstance(one, bool)},
+                higher_is_better={
+                    name: one for name, one in mapping(better.get(task)).items() if isinstance(one, bool)
+                },
             )
             runs.append(run)
         return runs

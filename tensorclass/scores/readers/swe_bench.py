@@ -2,8 +2,8 @@
 
 The lists are ``resolved_ids``, ``unresolved_ids``, ``error_ids``, ``empty_patch_ids``, ``incomplete_ids``,
 ``completed_ids`` and ``submitted_ids``; in the results of submissions ``resolved``, ``applied``, ``no_generation``,
-``no_logs``, ... ``report.json`` of instances maps each id to an object with ``resolved``. All instances count, as on the
-leaderboard: one without a patch is not resolved. Source: https://www.swebench.com/SWE-bench/guides/evaluation/ and
+``no_logs``, ... ``report.json`` of instances maps each id to an object with ``resolved``. All instances count, as on
+the leaderboard: one without a patch is not resolved. Source: https://www.swebench.com/SWE-bench/guides/evaluation/ and
 https://github.com/SWE-bench/experiments#readme.
 """
 
@@ -69,7 +69,11 @@ class SweBenchReader(RowReader):
         unfinished = len({one for ids in missing if _are_ids(ids) for one in ids})
         notes = [f"{unfinished} of {count} instances without a patch or with an error: not resolved"] * (unfinished > 0)
         if isinstance(right, int) and isinstance(total, int) and total > 0:
-            about |= {"published": {"resolved": Published(right / total)}, "may_differ": True, "published_in": "the report"}
+            about |= {
+                "published": {"resolved": Published(right / total)},
+                "may_differ": True,
+                "published_in": "the report",
+            }
             if total > count:
                 notes.append(f"the report names {count} of {total} instances; the others aren't counted")
         return {**about, "notes": tuple(notes), "higher_is_better": {"resolved": True}, "texts": None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,9 @@ def test_winners_of_battles(winner: str, outcome: float, write: Write) -> None:
 def test_a_winner_that_is_none_of_the_models_names_the_line(write: Write) -> None:
     row = {"model_a": "alpha", "model_b": "beta", "winner": "tie"}
     path = write("battles.jsonl", [row, {**row, "winner": "gamma"}])
-    with pytest.raises(ScoreFileError, match=r"battles\.jsonl:2: winner: expected model_a, model_b, tie .* got 'gamma'"):
+    with pytest.raises(
+        ScoreFileError, match=r"battles\.jsonl:2: winner: expected model_a, model_b, tie .* got 'gamma'"
+    ):
         read_run(path)
 
 
@@ -249,12 +252,10 @@ def test_bigcode_states_figures(sample: Callable[[str], Path]) -> None:
     assert (run.model, run.task, figures(run)) == ("org/coder", "humaneval", {"pass@1": 0.25, "pass@10": 0.5})
 
 
-def test_an_archive_is_read_as_a_folder(tmp_path: Path, write: Write) -> None:
+def test_an_archive_is_read_as_a_folder(tmp_path: Path) -> None:
     log = [{"doc_id": n, "metrics": ["acc"], "acc": n % 2, "filter": "none"} for n in range(4)]
-    member = f"org__model/samples_arc_2026-01-31T10-20-30.123456.jsonl"
-    archive = write("all.zip", content("x.zip", {}))
-    import zipfile
-
+    member = "org__model/samples_arc_2026-01-31T10-20-30.123456.jsonl"
+    archive = tmp_path / "all.zip"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr(member, "".join(json.dumps(row) + "\n" for row in log))
         file.writestr("readme.txt", "nothing")
