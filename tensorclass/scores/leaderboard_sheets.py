@@ -8,6 +8,7 @@ from tensorclass.scores.estimate import Estimate, show, show_interval
 from tensorclass.scores.leaderboard import MACRO, Leaderboard, PairedRuns
 from tensorclass.scores.score_sheets import common_unit, interval_heading, numbers_of, shown_p_value
 from tensorclass.scores.sheet import Sheet, SheetColumn
+from tensorclass.scores.usage import USAGE, shown_usage, usage_names
 from tensorclass.support.printable import printable
 
 __all__ = ["leaderboard_sheets"]
@@ -43,9 +44,13 @@ def _ranks(board: Leaderboard, shown: Mapping[str, str]) -> Sheet:
     about = f"macro average of {len(board.averaged)} tasks" if several else first
     level = interval_heading(board.confidence)
     headings = ["macro", level, "std. error", "micro"] if several else ["score", level, "std. error"]
+    used = usage_names(board.usage.values())
     sheet = Sheet(
         f"Leaderboard: {about}, {metrics}, {unit}".removesuffix(", "),
-        [SheetColumn("model", is_label=True), *numbers_of("rank", "ranks", *headings, "group")],
+        [
+            SheetColumn("model", is_label=True),
+            *numbers_of("rank", "ranks", *headings, "group", *map(USAGE.__getitem__, used)),
+        ],
     )
     for model in board.models:
         rank, macro = board.ranks[model], board.macro[model]
@@ -58,6 +63,7 @@ def _ranks(board: Leaderboard, shown: Mapping[str, str]) -> Sheet:
             show(macro.stderr, macro.unit),
             *[show(board.micro[model].value, macro.unit)] * several,
             board.letters[model],
+            *(shown_usage(board.usage.get(model, {}), name) for name in used),
         )
     sheet.caption = (
         "Models that share a letter can't be told apart; the ranks that the tests leave possible: all pairs, p-values "

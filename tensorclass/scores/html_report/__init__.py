@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from tensorclass.scores.history import History
 from tensorclass.scores.html_report.report_data import ReportOptions, report_data
 from tensorclass.scores.html_report.report_page import report_page
 from tensorclass.scores.readers import Run
@@ -33,6 +34,7 @@ def write_html_report(
     texts: bool = True,
     prompts: int = 200,
     characters: int = 2_000,
+    history: History | None = None,
 ) -> None:
     """Write a report on runs as one HTML page, which needs no network.
 
@@ -55,6 +57,7 @@ def write_html_report(
         texts: whether to show the texts of prompts and responses, which are read from the logs again.
         prompts: how many prompts that changed sides to show at most. The page says how many there are.
         characters: how long a text may be. Longer ones lose their middle, which the page says.
+        history: tasks over runs, for a section of their own, as ``tensorclass.scores.history.history`` makes it.
 
     Raises:
         ValueError: as :func:`~tensorclass.scores.leaderboard`; ``prompts`` or ``characters`` is negative.
@@ -88,6 +91,7 @@ def write_html_report(
         texts=texts,
         prompts=prompts,
         characters=characters,
+        history=history,
     )
     page = report_page(report_data(list(runs), options))
     content = page.encode("utf-8")

@@ -9,6 +9,7 @@ from tensorclass.scores.changed_prompts import prompt_figures
 from tensorclass.scores.comparison import compare
 from tensorclass.scores.estimate import Estimate, IntervalKwargs
 from tensorclass.scores.grid_figures import GridFigures
+from tensorclass.scores.history import History
 from tensorclass.scores.html_report.shown_prompts import ShownPrompts, TaskPair, shown_prompts
 from tensorclass.scores.leaderboard import Leaderboard, leaderboard
 from tensorclass.scores.logged_scores import LoggedScoreData
@@ -33,6 +34,7 @@ class ReportOptions:
     texts: bool
     prompts: int
     characters: int
+    history: History | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from importlib.resources import files
 
 from tensorclass.scores.html_report.breakdown_section import breakdown_section
 from tensorclass.scores.html_report.comparison_section import comparison_section
+from tensorclass.scores.html_report.history_section import history_section
 from tensorclass.scores.html_report.leaderboard_section import leaderboard_section
 from tensorclass.scores.html_report.markup import Markup, element, join
 from tensorclass.scores.html_report.page_parts import plural
@@ -22,6 +23,7 @@ from tensorclass.support.project_links import guide
 __all__ = ["report_page"]
 
 _SECTIONS: Mapping[str, tuple[str, Callable[[ReportData], Markup | None]]] = {
+    "history": ("History", history_section),
     "leaderboard": ("Leaderboard", leaderboard_section),
     "tasks": ("Tasks", tasks_section),
     "comparison": ("Comparison", comparison_section),

@@ -1,4 +1,4 @@
-"""Difficulties of AlpacaEval's instructions, estimated once from the annotations of all models that are read together."""
+"""Difficulties of AlpacaEval's instructions, estimated once from the annotations of models that are read together."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tensorclass.scores.readers.run import Run
 __all__ = ["WITHOUT_DIFFICULTIES", "with_difficulties"]
 
 _FEWEST: Final = 10
-"""Models whose annotations tell difficulties. In simulations of 51 models, difficulties estimated from 10 of them move the
-figure by 0.24 points in the mean, from 5 by 0.49, which is as much as leaving them out."""
+"""Models whose annotations tell difficulties. In simulations of 51 models, difficulties estimated from 10 of them move
+the figure by 0.24 points in the mean, from 5 by 0.49, which is as much as leaving them out."""
 
 WITHOUT_DIFFICULTIES: Final = (
     "length_adjusted_win_rate is not AlpacaEval's length_controlled_winrate, which needs the difficulties of the "
@@ -60,8 +60,9 @@ def _estimated(runs: Sequence[Run]) -> list[Run]:
         columns[1, row, place] = np.asarray(run.scores.length_difference)
     gamma = torch.tensor(instruction_difficulties(*columns), dtype=torch.float32, device="cpu")
     note = (
-        f"length_controlled_win_rate: the difficulties of the instructions are estimated from {len(runs)} models that were "
-        "read together, and fixed in the interval; AlpacaEval's leaderboard fits them to its own models"
+        "length_controlled_win_rate: the difficulties of the instructions are estimated from "
+        f"{len(runs)} models that were read together, and fixed in the interval; AlpacaEval's leaderboard fits them to "
+        "its own models"
     )
     return [
         replace(

@@ -57,7 +57,7 @@ class GatheredScores:
         self._usage: dict[str, list[float]] = {}
 
     def use(self, usage: Mapping[str, object]) -> None:
-        """Add what the answer of a row took: ``cost`` (US dollars), ``tokens``, ``seconds``. What is no number is skipped.
+        """Add what the answer of a row took: ``cost`` (US dollars), ``tokens``, ``seconds``. Skip what is no number.
 
         Args:
             usage: amounts by name.
