@@ -133,6 +133,11 @@ def _add_scores(commands: Any) -> None:
     output.add_argument(
         "--plot", metavar="FILE", help="draw the scores, ratings or costs to this file (.png, .svg, .pdf)"
     )
+    _flag(
+        output,
+        "--transcripts",
+        "of --report: a page for each task, with prompts and both responses, in a folder beside",
+    )
     _flag(output, "--no-text", "of --report: leave the texts of prompts in the logs")
     output.add_argument("--save", metavar="DIR", help="write scores.json and each run's record (.pt) to this folder")
     machines = parser.add_argument_group("reading on several machines")

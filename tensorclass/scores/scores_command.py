@@ -61,8 +61,9 @@ class _Results:
 def _run(arguments: Namespace) -> int:
     if arguments.margin is not None and arguments.fail_if_worse_than is None:
         raise CommandError("--margin is for --fail-if-worse-than NAME, which is not given")
-    if arguments.no_text and arguments.report is None:
-        raise CommandError("--no-text is for --report FILE, which is not given")
+    for name in ("no_text", "transcripts"):
+        if getattr(arguments, name) and arguments.report is None:
+            raise CommandError(f"--{name.replace('_', '-')} is for --report FILE, which is not given")
     if arguments.report is not None and Path(arguments.report).is_dir():
         raise ScoreFileError(str(arguments.report), None, "expected a file to write the report to, found a folder")
     check_plot_file(arguments.plot)
@@ -191,6 +192,7 @@ def _write_report(arguments: Namespace, runs: Sequence[Run]) -> None:
         seed=arguments.seed,
         cluster=arguments.cluster,
         texts=not arguments.no_text,
+        transcripts=arguments.transcripts,
     )
 
 

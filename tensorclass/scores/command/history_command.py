@@ -58,7 +58,14 @@ def run_history(arguments: Namespace) -> int:
         found = history(runs, metric=arguments.metric, correction=arguments.correction, **settings)
         if arguments.report is not None:
             ranking = {"metric": arguments.metric, "correction": arguments.correction, **settings}
-            write_html_report(arguments.report, found.runs(), history=found, texts=not arguments.no_text, **ranking)
+            write_html_report(
+                arguments.report,
+                found.runs(),
+                history=found,
+                texts=not arguments.no_text,
+                transcripts=arguments.transcripts,
+                **ranking,
+            )
     except (TypeError, ValueError) as error:
         raise error if isinstance(error, ScoreFileError) else CommandError(str(error)) from error
     document = {"schema": "tensorclass.scores.history/1", "points": list(found.rows()), "notes": list(found.notes)}
