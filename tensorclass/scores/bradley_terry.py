@@ -96,11 +96,13 @@ class BradleyTerry(Metric):
         models = {name: label_number(name) for name in coded[1] if label_number(name) in held}
         labels = np.array(list(models.values()))
         unit = "" if self.scale == "elo" else "%"
-        held: dict[Hashable, _Numbers] = {}
+        computed: dict[Hashable, _Numbers] = {}
         every = partial(self._ratings, labels)
         return {
             self.name: {
-                name: Sample(f"{self.name}/{name}", MemberFigure(every, place, self.name, held), *found, unit, cluster)
+                name: Sample(
+                    f"{self.name}/{name}", MemberFigure(every, place, self.name, computed), *found, unit, cluster
+                )
                 for place, name in enumerate(models)
             }
         }

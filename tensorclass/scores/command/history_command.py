@@ -29,7 +29,6 @@ _OTHERS: Final = (
     "fail_if_worse_than",
     "save",
 )
-_SAME: Final = "holds the same run as"
 
 
 def run_history(arguments: Namespace) -> int:
@@ -45,14 +44,7 @@ def run_history(arguments: Namespace) -> int:
     if other is not None:
         raise CommandError(f"--history is of runs one after the other, without --{other.replace('_', '-')}")
     unread: list[ScoreFileError] = []
-
-    def on_error(error: ScoreFileError) -> None:
-        """A run that was made again with the same outcome changed nothing."""
-        if _SAME not in error.problem and not arguments.keep_going:
-            raise error
-        unread.append(error)
-
-    runs = read_files(arguments, on_error)
+    runs = read_files(arguments, unread.append if arguments.keep_going else None, one_by_one=True)
     settings = {"confidence": arguments.confidence, "seed": arguments.seed, "cluster": arguments.cluster}
     try:
         found = history(runs, metric=arguments.metric, correction=arguments.correction, **settings)
@@ -66,16 +58,15 @@ def run_history(arguments: Namespace) -> int:
                 transcripts=arguments.transcripts,
                 **ranking,
             )
+    except ScoreFileError:
+        raise
     except (TypeError, ValueError) as error:
-        raise error if isinstance(error, ScoreFileError) else CommandError(str(error)) from error
+        raise CommandError(str(error)) from error
     document = {"schema": "tensorclass.scores.history/1", "points": list(found.rows()), "notes": list(found.notes)}
-    same = [error for error in unread if _SAME in error.problem]
-    sheets = [*history_sheets(found), *(f"{error.path}: left out: {error.problem}" for error in same)]
-    print_result(arguments.format, sheets, rows=iter(found.rows()), document=document)
-    broken = [error for error in unread if error not in same]
-    for error in broken:
+    print_result(arguments.format, history_sheets(found), rows=iter(found.rows()), document=document)
+    for error in unread:
         sys.stderr.write(f"tensorclass scores: {' '.join(str(error).split())}\n")
-    return 2 if broken else 0
+    return 2 if unread else 0
 
 
 def history_sheets(found: History) -> Iterator[Sheet | str]:

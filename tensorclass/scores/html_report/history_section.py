@@ -59,9 +59,9 @@ def _table(found: History, task: TaskHistory, place: int) -> Markup:
             figure_cell(float(one.value), one.unit),
             cell(axis.interval(float(one.value), float(one.low), float(one.high)), class_="drawing"),
             interval_cell(one),
-            cell("-") if change is None else figure_cell(float(change.value), change.unit, sign=True),
-            cell("-") if change is None else interval_cell(change, sign=True),
-            cell("-") if change is None else p_value_cell(point.p_adjusted),
+            cell("-", class_="number") if change is None else figure_cell(float(change.value), change.unit, sign=True),
+            cell("-", class_="number") if change is None else interval_cell(change, sign=True),
+            cell("-", class_="number") if change is None else p_value_cell(point.p_adjusted),
         )
         rows.append(row)
     about = ", ".join(part for part in (task.task, task.model) if part)

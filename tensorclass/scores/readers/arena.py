@@ -52,7 +52,8 @@ class ArenaReader(RowReader):
                 outcome = _outcome(row, first, second)
             except FieldError as error:
                 raise ScoreFileError(str(head.path), line, str(error)) from None
-            battles.append((*(codes.setdefault(one, len(codes)) for one in (first, second)), outcome))
+            one, other = (codes.setdefault(name, len(codes)) for name in (first, second))
+            battles.append((one, other, outcome))
         columns = [torch.tensor(column, device="cpu") for column in zip(*battles, strict=True)]
         unjudged = int(columns[2].isnan().sum()) if columns else 0
         if unjudged == len(battles):

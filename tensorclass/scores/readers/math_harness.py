@@ -39,7 +39,9 @@ class MathHarnessReader(RowReader):
         scores, responses = needed(row, "score"), row.get("code", row.get("pred"))
         if not _is_list(scores) or not scores:
             raise FieldError("score: expected the verdict of each answer in a list, got none")
-        texts = responses if _is_list(responses) and len(responses) == len(scores) else [responses] * len(scores)
+        texts: list[Any] = [responses] * len(scores)
+        if isinstance(responses, list) and len(responses) == len(scores):
+            texts = responses
         for score, response in zip(scores, texts, strict=True):
             yield ScoredRow(
                 f"{needed(row, 'idx', 'question')}",

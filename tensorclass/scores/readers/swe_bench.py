@@ -45,7 +45,7 @@ class SweBenchReader(RowReader):
 
     def rows(self, head: FileHead, on_progress: OnProgress | None = None) -> Iterator[tuple[int | None, Row]]:
         report = _report(head)
-        lists = {name.removesuffix("_ids"): ids for name, ids in report.items() if _are_ids(ids)}
+        lists = {name.removesuffix("_ids"): ids for name in report if (ids := _ids(report, name)) is not None}
         if "resolved" not in lists:
             found = {key: one for key, one in report.items() if "resolved" in mapping(one)}
             if not found:
@@ -65,8 +65,8 @@ class SweBenchReader(RowReader):
         stem = run_name(head.path)
         is_report = "schema_version" in report and "." in stem
         about: dict[str, Any] = {"model": stem.rpartition(".")[0].replace("__", "/", 1)} if is_report else {}
-        missing = [report.get(f"{kind}_ids") for kind in ("incomplete", "empty_patch", "error")]
-        unfinished = len({one for ids in missing if _are_ids(ids) for one in ids})
+        missing = [_ids(report, f"{kind}_ids") or [] for kind in ("incomplete", "empty_patch", "error")]
+        unfinished = len({one for ids in missing for one in ids})
         notes = [f"{unfinished} of {count} instances without a patch or with an error: not resolved"] * (unfinished > 0)
         if isinstance(right, int) and isinstance(total, int) and total > 0:
             about |= {
@@ -86,8 +86,12 @@ def _report(head: FileHead) -> dict[str, object]:
     return read_document(head.location, dict[str, object], str(head.path))
 
 
-def _are_ids(value: object) -> Any:
-    return isinstance(value, list) and all(isinstance(one, str) for one in cast("list[object]", value))
+def _ids(report: Mapping[str, object], name: str) -> list[str] | None:
+    """A list of ids; None for another value."""
+    found = report.get(name)
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in cast("list[object]", found)):
+        return None
+    return cast("list[str]", found)
 
 
 def _resolved(instance: object) -> bool:
