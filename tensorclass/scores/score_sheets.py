@@ -252,7 +252,7 @@ def group_sheets(runs: Sequence[tuple[str, Report]]) -> Iterator[Sheet]:
 
 
 def _grouped_by(name: str) -> str:
-    """What the groups of a figure are."""
+    """The noun for the groups of a figure."""
     return "model" if name == RATING else "type"
 
 

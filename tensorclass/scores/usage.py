@@ -1,4 +1,4 @@
-"""What an answer took, in the mean: cost, tokens and time, beside scores."""
+"""Cost, tokens and time of an answer, in the mean, beside scores."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ def run_history(arguments: Namespace) -> int:
         raise CommandError(str(error)) from error
     document = {"schema": "tensorclass.scores.history/1", "points": list(found.rows()), "notes": list(found.notes)}
     print_result(arguments.format, history_sheets(found), rows=iter(found.rows()), document=document)
-    for error in unread:
-        sys.stderr.write(f"tensorclass scores: {' '.join(str(error).split())}\n")
+    for one in unread:
+        sys.stderr.write(f"tensorclass scores: {' '.join(str(one).split())}\n")
     return 2 if unread else 0
 
 

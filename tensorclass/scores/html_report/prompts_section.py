@@ -75,7 +75,7 @@ def prompt_beginnings(data: ReportData) -> Markup | None:
 
 
 def prompt_notes(data: ReportData, *, all_prompts: bool = False) -> list[str]:
-    """What is to be known of the prompts shown: how many are not, and which texts are missing or cut."""
+    """Notes on the prompts shown: how many are left out, and which texts are missing or cut."""
     found, options = data.prompts, data.options
     changed = sum(one.better + one.worse for one in found.totals)
     notes: list[str] = []
@@ -125,7 +125,7 @@ def prompt_item(one: ShownPrompt, data: ReportData, *, verdicts: bool = False) -
 
 
 def _verdicts(one: ShownPrompt, data: ReportData, word: str) -> str:
-    """Which of two models is right; of scores that are no verdicts, which is better."""
+    """The verdicts on both models; for scores that are no verdicts, better, worse or same."""
     if one.unit != "%" or not {one.a, one.b} <= {0.0, 1.0}:
         return word
     if one.a == one.b:

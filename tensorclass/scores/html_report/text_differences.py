@@ -1,4 +1,4 @@
-"""What differs between two texts, word by word, as marked HTML."""
+"""Differences of two texts, word by word, as marked HTML."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from typing import IO, Final, cast
 from tensorclass.scores.readers.json_document import BOM, outer_keys, python_json
 from tensorclass.scores.readers.lines import OnProgress, Row, json_rows, rows_of_array
 from tensorclass.scores.readers.log_sizes import LONGEST_LINE, raised
+from tensorclass.scores.readers.parquet_file import ParquetRows
 from tensorclass.scores.readers.unpacked_file import (
     BROKEN,
     PACKED,
@@ -249,9 +250,7 @@ class FileHead:
         return self.start.removeprefix(BOM).lstrip()
 
     def _parquet_rows(self) -> Iterator[tuple[int, Row]]:
-        from tensorclass.scores.readers.parquet_file import ParquetRows  # it opens heads of files
-
-        with ParquetRows.of(self) as table:
+        with ParquetRows.of(self.location, str(self.path)) as table:
             yield from table.rows(table.columns)
 
     def _first_of_parquet(self) -> Row | None:

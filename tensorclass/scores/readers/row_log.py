@@ -39,7 +39,7 @@ class FieldError(ValueError):
 
 @dataclass(frozen=True)
 class ScoredRow:
-    """What a row holds.
+    """The content of a row.
 
     Attributes:
         document: what identifies the prompt in its task. Rows of the same document are its repeats.
@@ -87,7 +87,7 @@ class RowReader(Reader):
 
     @abstractmethod
     def scored(self, row: Row, head: FileHead) -> Iterable[ScoredRow]:
-        """What a row holds: one answer, or several.
+        """Read a row: one answer, or several.
 
         Raises:
             FieldError: a field is missing, or holds something else than expected.

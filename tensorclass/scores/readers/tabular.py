@@ -181,7 +181,7 @@ def _opened(head: FileHead, columns: Iterable[str]) -> Generator[Iterator[tuple[
     """
     wanted = list(dict.fromkeys(columns))
     if head.is_parquet:
-        with ParquetRows.of(head) as table:
+        with ParquetRows.of(head.location, str(head.path)) as table:
             _check(head, wanted, table.columns)
             yield table.rows(wanted)
     elif head.first_row is not None:
