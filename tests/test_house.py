@@ -17,7 +17,7 @@ MOST = {
     "places that look behind fields with names of members": 225,
     "isinstance with the class of a leaf, outside of leaves/ and columns/": 5,
     "modules in the largest circle of imports": 0,
-    "lines of code of the package": 71_370,
+    "lines of code of the package": 73_100,
     "lines of code of td/": 22_700,
     "lines of C++": 2_620,
     "modules of more than 700 lines": 0,

@@ -98,9 +98,11 @@ class TableReader(Reader):
                 table = tables.get(key)
                 if table is None:
                     table = tables[key] = GatheredScores(head)
-                values = {metric: _number(row[column], column, path, line) for metric, column in roles.metrics}
                 document = roles.document(row, table.rows)
-                table.add(document, values, labels=roles.labels(row), task=key[1], line=line)
+                for cells in _repeats([row[column] for _, column in roles.metrics], path, line):
+                    columns = zip(roles.metrics, cells, strict=True)
+                    values = {metric: _number(cell, column, path, line) for (metric, column), cell in columns}
+                    table.add(document, values, labels=roles.labels(row), task=key[1], line=line)
         if not tables:
             raise ScoreFileError(path, None, "a table without rows; expected one for each prompt")
         return [self._run(head, options, *key, table, len(tables)) for key, table in tables.items()]
@@ -144,6 +146,18 @@ def _texts(path: Path, columns: Mapping[str, str], model: str | None, task: str 
                 place += 1
                 response, target = roles.text(row, "response"), roles.text(row, "target")
                 yield PromptText(own, roles.text(row, "text") or "", response, target)
+
+
+def _repeats(cells: Sequence[object], path: str, line: int) -> Iterator[Sequence[object]]:
+    """The cells of each repeat of a prompt: lists hold the values of several, or of one."""
+    lengths = {len(cast("list[object]", cell)) for cell in cells if isinstance(cell, list)}
+    if not lengths:
+        yield cells
+        return
+    if len(lengths) > 1 or 0 in lengths:
+        raise ScoreFileError(path, line, f"expected lists of the same length in a row, got {sorted(lengths)} values")
+    for place in range(lengths.pop()):
+        yield [cast("list[object]", cell)[place] if isinstance(cell, list) else cell for cell in cells]
 
 
 def _text(value: object) -> str | None:
