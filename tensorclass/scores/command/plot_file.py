@@ -43,6 +43,7 @@ def write_plot(
     """
     ratings = next((one.report.groups[RATING] for one in runs if one.report.groups.get(RATING)), None)
     used = [] if board is None else [name for name in USAGE if all(name in one for one in board.usage.values())]
+    figure: Any
     if ratings is not None:
         figure = _ratings(ratings)
     elif board is not None and used:

@@ -67,7 +67,7 @@ def _estimated(runs: Sequence[Run]) -> list[Run]:
     return [
         replace(
             run,
-            scores=run.scores.replace(difficulty=gamma[torch.from_numpy(place)]),
+            scores=run.scores.replace(difficulty=gamma[torch.tensor(place, device="cpu")]),
             notes=(*(one for one in run.notes if one != WITHOUT_DIFFICULTIES), note),
             higher_is_better={**run.higher_is_better, "length_controlled_win_rate": True},
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.lines import Row
-from tensorclass.scores.readers.row_log import FieldError, RowReader, ScoredRow, needed, text, verdict
+from tensorclass.scores.readers.row_log import FieldError, RowReader, ScoredRow, items, needed, text, verdict
 
 __all__ = ["READER", "LiveCodeBenchReader"]
 
@@ -28,8 +28,9 @@ class LiveCodeBenchReader(RowReader):
         return "graded_list" in row
 
     def scored(self, row: Row, head: FileHead) -> Iterator[ScoredRow]:
-        graded, codes = needed(row, "graded_list"), row.get("code_list", row.get("pred_list", row.get("output_list")))
-        if not isinstance(graded, list) or not graded:
+        graded = items(needed(row, "graded_list"))
+        codes = items(row.get("code_list", row.get("pred_list", row.get("output_list")))) or []
+        if not graded:
             raise FieldError("graded_list: expected the verdicts of the samples in a list")
         problem = "/".join(str(row[key]) for key in ("question_id", "id", "test_id") if row.get(key) is not None)
         for place, one in enumerate(graded):
@@ -37,7 +38,7 @@ class LiveCodeBenchReader(RowReader):
                 problem or str(needed(row, "question_id", "question_title", "question_content")),
                 {"passed": verdict(one, "graded_list")},
                 prompt=text(row.get("question_content")),
-                response=text(codes[place]) if isinstance(codes, list) and place < len(codes) else None,
+                response=text(codes[place]) if place < len(codes) else None,
             )
 
 

@@ -16,7 +16,7 @@ from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.json_document import document_beside
 from tensorclass.scores.readers.lines import Row
-from tensorclass.scores.readers.row_log import FieldError, RowReader, ScoredRow, needed, text, verdict
+from tensorclass.scores.readers.row_log import FieldError, RowReader, ScoredRow, items, needed, text, verdict
 
 __all__ = ["READER", "MathHarnessReader"]
 
@@ -33,16 +33,18 @@ class MathHarnessReader(RowReader):
     companions = ("*_metrics.json",)
 
     def is_row(self, row: Row) -> bool:
-        return {"pred", "score"} <= row.keys() and bool({"gt", "answer"} & row.keys()) and _is_list(row["score"])
+        return (
+            {"pred", "score"} <= row.keys() and bool({"gt", "answer"} & row.keys()) and items(row["score"]) is not None
+        )
 
     def scored(self, row: Row, head: FileHead) -> Iterator[ScoredRow]:
-        scores, responses = needed(row, "score"), row.get("code", row.get("pred"))
-        if not _is_list(scores) or not scores:
+        scores, answers = items(needed(row, "score")), row.get("code", row.get("pred"))
+        if not scores:
             raise FieldError("score: expected the verdict of each answer in a list, got none")
-        texts: list[Any] = [responses] * len(scores)
-        if isinstance(responses, list) and len(responses) == len(scores):
-            texts = responses
-        for score, response in zip(scores, texts, strict=True):
+        responses = items(answers)
+        if responses is None or len(responses) != len(scores):
+            responses = [answers] * len(scores)
+        for score, response in zip(scores, responses, strict=True):
             yield ScoredRow(
                 f"{needed(row, 'idx', 'question')}",
                 {"acc": verdict(score, "score")},
@@ -62,7 +64,3 @@ class MathHarnessReader(RowReader):
 
 
 READER = MathHarnessReader()
-
-
-def _is_list(value: object) -> Any:
-    return isinstance(value, list)

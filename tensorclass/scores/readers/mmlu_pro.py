@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.lines import Row
-from tensorclass.scores.readers.row_log import RowReader, ScoredRow, needed, text
+from tensorclass.scores.readers.row_log import RowReader, ScoredRow, items, needed, text
 
 __all__ = ["READER", "MmluProReader"]
 
@@ -29,8 +29,8 @@ class MmluProReader(RowReader):
 
     def scored(self, row: Row, head: FileHead) -> Iterator[ScoredRow]:
         answer, pred = str(needed(row, "answer")).strip(), text(row.get("pred"))
-        options, response = row.get("options"), row.get("generated_text", row.get("model_outputs"))
-        shown = [f"{chr(65 + place)}. {one}" for place, one in enumerate(options)] if isinstance(options, list) else []
+        options, response = items(row.get("options")) or [], row.get("generated_text", row.get("model_outputs"))
+        shown = [f"{chr(65 + place)}. {one}" for place, one in enumerate(options)]
         yield ScoredRow(
             text(row.get("question_id")) or str(needed(row, "question_id", "question")),
             {"acc": pred is not None and pred.strip() == answer},

@@ -14,7 +14,7 @@ from tensorclass.scores.limits import finite_number
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.lines import OnProgress, Row
-from tensorclass.scores.readers.row_log import FieldError, RowReader, ScoredRow, mapping, text, verdict
+from tensorclass.scores.readers.row_log import FieldError, RowReader, ScoredRow, items, mapping, text, verdict
 from tensorclass.scores.readers.run import Published
 
 __all__ = ["READER", "OpenaiEvalsReader"]
@@ -50,16 +50,17 @@ class OpenaiEvalsReader(RowReader):
         values: dict[str, object] = {"accuracy": verdict(data["correct"], "correct")} if "correct" in data else {}
         if row["type"] == "metrics":
             values |= {name: one for name, one in data.items() if isinstance(one, (bool, int, float))}
-        functions = spec.get("completion_fns")
+        functions = items(spec.get("completion_fns"))
         response = data.get("sampled", sampling.get("sampled"))
+        sampled = items(response) or []
         yield ScoredRow(
             str(row["sample_id"]),
             values,
-            model=text(functions[0] if isinstance(functions, list) and functions else None),
+            model=text(functions[0] if functions else None),
             task=text(spec.get("eval_name")),
             labels={name: one for name, one in data.items() if isinstance(one, str) and name == "choice"},
             prompt=_messages(data.get("prompt", sampling.get("prompt"))),
-            response=text(response[0] if isinstance(response, list) and len(response) == 1 else response),
+            response=text(sampled[0] if len(sampled) == 1 else response),
             target=text(data.get("expected")),
         )
 
@@ -84,6 +85,7 @@ READER = OpenaiEvalsReader()
 
 def _messages(prompt: object) -> str | None:
     """The text of a prompt, which may be a list of messages."""
-    if not isinstance(prompt, list):
+    messages = items(prompt)
+    if messages is None:
         return text(prompt)
-    return "\n\n".join(text(mapping(one).get("content", one)) or "" for one in prompt)
+    return "\n\n".join(text(mapping(one).get("content", one)) or "" for one in messages)

@@ -63,8 +63,8 @@ class PromptfooReader(RowReader):
             raise FieldError("success: expected true or false in each result, got null")
         usage = mapping(row.get("tokenUsage") or response.get("tokenUsage"))
         latency = finite_number(row.get("latencyMs"))
-        variables = row.get("vars") or test.get("vars") or {}
-        described = [test.get("description", row.get("description")), variables, test.get("assert")]
+        variables: object = row.get("vars") or test.get("vars")
+        described: list[object] = [test.get("description", row.get("description")), variables, test.get("assert")]
         model = text(mapping(provider).get("label") or mapping(provider).get("id") or provider)
         yield ScoredRow(
             text(described) or "",

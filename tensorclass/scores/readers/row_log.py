@@ -26,7 +26,7 @@ from tensorclass.scores.readers.tabular import ROLES, TableReader, table_names, 
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError
 
-__all__ = ["FieldError", "RowReader", "ScoredRow", "mapping", "needed", "number", "text", "verdict"]
+__all__ = ["FieldError", "RowReader", "ScoredRow", "items", "mapping", "needed", "number", "text", "verdict"]
 
 _Key: TypeAlias = tuple[str | None, str | None]
 
@@ -148,20 +148,17 @@ class RowReader(Reader):
         about = dict(self.about(head, list(tables.values()))) if len(tables) == 1 else {}
         family = options.family or self.family or (PassAtKScoreData if self.counts_samples else None)
         counted = [f"{count} of {table.rows} rows: {note}" for note, count in notes.items()]
-        return table.run(
-            self.name,
-            family,
-            **{
-                "name": own or None,
-                "model": model,
-                "task": task,
-                "groups": (wanted["group"],) if "group" in wanted else None,
-                "cluster": wanted.get("cluster"),
-                "texts": partial(_texts, self, head.path, key),
-                **about,
-                "notes": (*counted, *about.get("notes", ())),
-            },
-        )
+        fields: dict[str, Any] = {
+            "name": own or None,
+            "model": model,
+            "task": task,
+            "groups": (wanted["group"],) if "group" in wanted else None,
+            "cluster": wanted.get("cluster"),
+            "texts": partial(_texts, self, head.path, key),
+            **about,
+            "notes": (*counted, *about.get("notes", ())),
+        }
+        return table.run(self.name, family, **fields)
 
     def _key(self, one: ScoredRow) -> _Key:
         """The model and the task of a row."""
@@ -204,6 +201,11 @@ def text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, default=str, sort_keys=True)
+
+
+def items(value: object) -> list[Any] | None:
+    """A JSON array; None if the value is none."""
+    return cast("list[Any]", value) if isinstance(value, list) else None
 
 
 def mapping(value: object) -> Mapping[str, Any]:
