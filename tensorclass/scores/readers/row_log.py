@@ -205,7 +205,8 @@ def text(value: object) -> str | None:
 
 def items(value: object) -> list[Any] | None:
     """A JSON array; None if the value is none."""
-    return cast("list[Any]", value) if isinstance(value, list) else None
+    found: Any = value  # an array of anything
+    return found if isinstance(value, list) else None
 
 
 def mapping(value: object) -> Mapping[str, Any]:
