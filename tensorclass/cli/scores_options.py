@@ -86,6 +86,7 @@ def _add_scores(commands: Any) -> None:
         "--leaderboard",
         "rank the models over all tasks: averages, intervals of ranks, groups that cannot be told apart",
     )
+    _flag(several, "--history", "follow the tasks of a model over its runs, and say which drops are more than noise")
     several.add_argument("--metric", metavar="NAME", help="the metric to rank by (default: the first of each task)")
     several.add_argument(
         "--baseline", metavar="NAME", help="the model that the others are compared with (default: the first; all pairs)"
@@ -151,6 +152,14 @@ def _add_scores(commands: Any) -> None:
     _add_format(output)
     output.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     output.add_argument("--report", metavar="FILE", help="write a report to this file, an HTML page without network")
+    output.add_argument(
+        "--plot", metavar="FILE", help="draw the scores, ratings or costs to this file (.png, .svg, .pdf)"
+    )
+    _flag(
+        output,
+        "--transcripts",
+        "of --report: a page for each task, with prompts and both responses, in a folder beside",
+    )
     _flag(output, "--no-text", "of --report: leave the texts of prompts in the logs")
     output.add_argument("--save", metavar="DIR", help="write scores.json and each run's record (.pt) to this folder")
     machines = parser.add_argument_group("reading on several machines")

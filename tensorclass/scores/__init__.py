@@ -24,6 +24,7 @@ from tensorclass.scores.families import (
     ExactMatchScoreData,
     MultipleChoiceScoreData,
     PassAtKScoreData,
+    PassHatKScoreData,
     PerplexityScoreData,
     PreferenceScoreData,
 )
@@ -104,6 +105,7 @@ __all__ = [
     "PassAtK",
     "PassAtKScoreData",
     "PassHatK",
+    "PassHatKScoreData",
     "Perplexity",
     "PerplexityScoreData",
     "PreferenceScoreData",

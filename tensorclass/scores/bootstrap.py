@@ -11,9 +11,10 @@ outcomes of units at random (Fisher, 1935, section 21), as :mod:`tensorclass.sco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import count, pairwise
 from math import nan, sqrt
 from statistics import NormalDist
 from typing import NamedTuple, TypeAlias
@@ -26,12 +27,39 @@ from tensorclass.scores.paired import NO_VARIANCE_OF_DIFFERENCES
 from tensorclass.scores.resampling import generator
 from tensorclass.scores.students_t import check_confidence, t_quantile
 
-__all__ = ["DEFAULT_RESAMPLES", "WeightedFigure", "bootstrap_difference", "bootstrap_interval"]
+__all__ = ["DEFAULT_RESAMPLES", "MemberFigure", "WeightedFigure", "bootstrap_difference", "bootstrap_interval"]
 
 _Numbers = NDArray[np.float64]
 
 WeightedFigure: TypeAlias = Callable[[Sequence[_Numbers], _Numbers], _Numbers]
 """From columns, ``[rows]`` each, and weights, ``[resamples, rows]``, to figures, ``[resamples]``; NaN: undefined."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemberFigure:
+    """One of several figures that are computed together, such as the ratings of models: resamples are drawn once.
+
+    Args:
+        every: the function of columns and weights that computes all figures, ``[resamples, members]``.
+        place: of the figure among them.
+        stream: with the seed it fixes the resamples of all members.
+        held: what was computed, the same dictionary for all members.
+    """
+
+    every: WeightedFigure
+    place: int
+    stream: str
+    held: dict[Hashable, _Numbers]
+
+    def __call__(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers:
+        return self.every(columns, weights)[..., self.place]
+
+    def remembered(self, key: Hashable, compute: Callable[[], tuple[Sequence[_Numbers], _Numbers]]) -> _Numbers:
+        """The figures of the columns and weights that ``compute`` gives; it is called once for all members."""
+        if key not in self.held:
+            self.held[key] = self.every(*compute())
+        return self.held[key][..., self.place]
+
 
 DEFAULT_RESAMPLES = 2_000
 FEWEST_RESAMPLES = 200
@@ -136,10 +164,18 @@ def bootstrap_interval(
     check_confidence(confidence)
     if not len(unit):
         return Interval(nan, nan, nan, "none", NOTHING)
-    units, rng = _distinct_units(columns, unit), generator(seed, name)
+    units = _distinct_units(columns, unit)
+    rng = generator(seed, figure.stream if isinstance(figure, MemberFigure) else name)
+    # Members that are computed together make the same calls in the same order.
+    rows, calls = hash((units.counts.tobytes(), *(column.tobytes() for column in units.columns))), count()
 
-    def figures(drawn: NDArray[np.int64]) -> _Numbers:
-        return figure(units.columns, drawn[:, units.unit].astype(np.float64))
+    def figures(draw: Callable[[], NDArray[np.int64]]) -> _Numbers:
+        def weighted() -> tuple[Sequence[_Numbers], _Numbers]:
+            return units.columns, draw()[:, units.unit].astype(np.float64)
+
+        if isinstance(figure, MemberFigure):
+            return figure.remembered((rows, seed, resamples, next(calls)), weighted)
+        return figure(*weighted())
 
     found = _interval(figures, units, rng, resamples, confidence, NO_VARIANCE, biased)
     if 1 < units.total < fewest and found.low == found.low:
@@ -188,8 +224,8 @@ def bootstrap_difference(
     def each(first_run: _Numbers, second_run: _Numbers) -> _Numbers:
         return figure(own, second_run) - figure(own, first_run)
 
-    def differences(drawn: NDArray[np.int64]) -> _Numbers:
-        weights = drawn[:, units.unit].astype(np.float64)
+    def differences(draw: Callable[[], NDArray[np.int64]]) -> _Numbers:
+        weights = draw()[:, units.unit].astype(np.float64)
         return each(np.where(of_second, 0.0, weights), np.where(of_second, weights, 0.0))
 
     found = _interval(differences, units, rng, resamples, confidence, NO_VARIANCE_OF_DIFFERENCES)
@@ -208,7 +244,7 @@ def bootstrap_difference(
 
 
 def _interval(
-    figures: Callable[[NDArray[np.int64]], _Numbers],
+    figures: Callable[[Callable[[], NDArray[np.int64]]], _Numbers],
     units: _Units,
     rng: np.random.Generator,
     resamples: int | None,
@@ -216,7 +252,7 @@ def _interval(
     no_variance: str,
     biased: bool = False,
 ) -> Interval:
-    value = float(figures(units.counts[None, :])[0])
+    value = float(figures(lambda: units.counts[None, :])[0])
     if value != value:
         return Interval(value, nan, nan, "none", UNDEFINED)
     total = units.total
@@ -224,7 +260,7 @@ def _interval(
         return Interval(value, nan, nan, "none", ONE_PROMPT)
     rows = len(units.unit)
     number = _number(units, resamples)
-    every = np.concatenate([figures(units.draws(step, rng)) for step in _steps(number, rows)])
+    every = np.concatenate([figures(partial(units.draws, step, rng)) for step in _steps(number, rows)])
     drawn = every[~np.isnan(every)]
     if len(drawn) < 0.9 * number:
         return Interval(value, nan, nan, "none", OFTEN_UNDEFINED)
@@ -238,7 +274,7 @@ def _interval(
         return Interval(value, min(low, value), max(high, value), "bias-corrected t", stderr=stderr)
     left, weights = units.left_out(rng)
     parts = np.cumsum([0, *_steps(len(left), rows)])
-    without = np.concatenate([figures(left[start:stop]) for start, stop in pairwise(parts.tolist())])
+    without = np.concatenate([figures(partial(left.__getitem__, slice(*ends))) for ends in pairwise(parts.tolist())])
     low, high = _bca_ends(value, drawn, without, weights, total, confidence)
     return Interval(value, min(low, value), max(high, value), "BCa", stderr=stderr)
 

@@ -11,23 +11,28 @@ Monthly 64:28-33; the scale: Elo, 1978, "The Rating of Chessplayers"; for langua
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import log
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorclass.scores.bootstrap import MemberFigure
 from tensorclass.scores.labels import label_number
 from tensorclass.scores.limits import check_shares
 from tensorclass.scores.metrics import Metric, Rows
 from tensorclass.scores.row_metrics import rows_of
 from tensorclass.scores.tally import Sample, Tally
 
-__all__ = ["BradleyTerry", "strengths", "wins_of"]
+__all__ = ["RATING", "BradleyTerry", "strengths", "wins_of"]
 
 _Numbers = NDArray[np.float64]
+
+RATING: Final = "elo"
+"""The name of the figure."""
 
 _ELO = 400 / log(10)  # points for a strength of 1
 _MEAN = 1000.0  # of the ratings of all models
@@ -68,7 +73,7 @@ class BradleyTerry(Metric):
 
     second: str
     outcome: str
-    name: str = "elo"
+    name: str = RATING
     scale: str = "elo"
     cluster: str | None = None
 
@@ -91,20 +96,25 @@ class BradleyTerry(Metric):
         models = {name: label_number(name) for name in coded[1] if label_number(name) in held}
         labels = np.array(list(models.values()))
         unit = "" if self.scale == "elo" else "%"
+        computed: dict[Hashable, _Numbers] = {}
+        every = partial(self._ratings, labels)
         return {
             self.name: {
-                name: Sample(f"{self.name}/{name}", partial(self._rating, labels, place), *found, unit, cluster)
+                name: Sample(
+                    f"{self.name}/{name}", MemberFigure(every, place, self.name, computed), *found, unit, cluster
+                )
                 for place, name in enumerate(models)
             }
         }
 
-    def _rating(self, labels: _Numbers, place: int, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers:
+    def _ratings(self, labels: _Numbers, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers:
         found = strengths(wins_of(columns[0], columns[1], columns[2], weights, labels))
         if self.scale == "elo":
-            return _MEAN + _ELO * found[..., place]
-        others = np.delete(found, place, axis=-1)
-        rate: _Numbers = _chance(found[..., place, None] - others).mean(-1)
-        return rate
+            return _MEAN + _ELO * found
+        others = len(labels) - 1
+        chances = _chance(found[..., :, None] - found[..., None, :]).sum(-1) - 0.5  # without the model itself
+        rates: _Numbers = chances / others if others else np.full_like(found, np.nan)
+        return rates
 
 
 def wins_of(first: _Numbers, second: _Numbers, outcome: _Numbers, weights: _Numbers, models: _Numbers) -> _Numbers:
@@ -128,11 +138,14 @@ def wins_of(first: _Numbers, second: _Numbers, outcome: _Numbers, weights: _Numb
     size = len(models)
     order = np.argsort(models)
     one, other = (order[np.searchsorted(models, column, sorter=order)] for column in (first, second))
-    cells = np.zeros((len(first), size * size))
-    rows = np.arange(len(first))
-    cells[rows, one * size + other] = outcome
-    cells[rows, other * size + one] += 1 - outcome
-    wins = np.reshape(weights @ cells, (len(weights), size, size))
+    cell = np.concatenate([one * size + other, other * size + one])
+    share = np.concatenate([outcome, 1 - outcome])
+    by_cell = np.argsort(cell, kind="stable")
+    held, starts = np.unique(cell[by_cell], return_index=True)
+    flat = np.zeros((len(weights), size * size))
+    if len(held):
+        flat[:, held] = np.add.reduceat(weights[:, by_cell % max(len(first), 1)] * share[by_cell], starts, axis=1)
+    wins = np.reshape(flat, (len(weights), size, size))
     return wins * (1 - np.eye(size))  # a model against itself says nothing
 
 

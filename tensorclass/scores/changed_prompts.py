@@ -93,7 +93,9 @@ class ChangedPrompts:
             yield ChangedPrompt(int(row_a), int(row_b), float(a), float(b))
 
 
-def changed_prompts(a: ScoreData, b: ScoreData, figure: str | None = None) -> ChangedPrompts:
+def changed_prompts(
+    a: ScoreData, b: ScoreData, figure: str | None = None, *, with_equal: bool = False
+) -> ChangedPrompts:
     """Find the prompts that two runs score differently.
 
     Prompts are paired as :func:`~tensorclass.scores.compare` pairs them.
@@ -102,6 +104,7 @@ def changed_prompts(a: ScoreData, b: ScoreData, figure: str | None = None) -> Ch
         a: the first run, of one batch dimension.
         b: the second run.
         figure: the name of a figure that both have; by default the first one of :func:`prompt_figures`.
+        with_equal: whether to return prompts with equal scores as well, after the others.
 
     Returns:
         The prompts whose scores differ.
@@ -136,7 +139,7 @@ def changed_prompts(a: ScoreData, b: ScoreData, figure: str | None = None) -> Ch
     size = np.where(compared, np.abs(values_b - values_a), 0.0)
     rows_a, rows_b = _first_rows(run_a)[places_a], _first_rows(run_b)[places_b]
     order = np.lexsort((rows_a, -size))
-    order = order[size[order] > _SMALLEST]
+    order = order[compared[order] if with_equal else size[order] > _SMALLEST]
     return ChangedPrompts(
         figure=figure,
         unit=tally_a.unit,

@@ -98,6 +98,7 @@ def document(
                 "ignored": list(one.run.ignored),
                 "notes": list(one.run.notes),
                 "left_out": list(one.run.left_out),
+                "usage": dict(one.run.usage),
                 **one.report.to_dict(),
             }
             for one in runs

@@ -8,7 +8,7 @@ from tensorclass import field
 from tensorclass.scores.bradley_terry import BradleyTerry
 from tensorclass.scores.class_metrics import Accuracy
 from tensorclass.scores.metrics import Mean, Ratio, codes, metric
-from tensorclass.scores.pass_metrics import PassAtK
+from tensorclass.scores.pass_metrics import PassAtK, PassHatK
 from tensorclass.scores.preference_metrics import LengthControlledWinRate
 from tensorclass.scores.row_metrics import AUROC, MCC, CalibrationError, MacroF1, Perplexity
 from tensorclass.scores.score_data import ScoreData
@@ -22,6 +22,7 @@ __all__ = [
     "ExactMatchScoreData",
     "MultipleChoiceScoreData",
     "PassAtKScoreData",
+    "PassHatKScoreData",
     "PerplexityScoreData",
     "PreferenceScoreData",
 ]
@@ -89,6 +90,32 @@ class PassAtKScoreData(ScoreData):
     num_correct: Tensor | None = field(default=None, metadata=metric(PassAtK("num_samples")))
 
 
+class PassHatKScoreData(ScoreData):
+    """Right trials out of several of each task, of an agent that has to succeed every time.
+
+    The figures are ``pass^1``, ``pass^2``, ... up to ``pass^8``, as far as the number of trials reaches: the chance
+    that so many trials of a task are all right.
+
+    Attributes:
+        num_samples: integer ``[prompts]``, trials of the task.
+        num_correct: integer ``[prompts]``, how many of them were right.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import PassHatKScoreData
+        >>> report = PassHatKScoreData(torch.tensor([3, 3]), torch.tensor([3, 2]), batch_size=[2]).aggregate()
+        >>> {name: round(one.value.item(), 4) for name, one in report.items()}
+        {'pass^1': 0.8333, 'pass^2': 0.6667, 'pass^3': 0.5}
+
+    Source: Yao et al., 2024, arXiv 2406.12045.
+    """
+
+    num_samples: Tensor | None = field(default=None, metadata=metric())
+    num_correct: Tensor | None = field(
+        default=None, metadata=metric(PassHatK("num_samples", ks=(1, 2, 3, 4, 5, 6, 7, 8)))
+    )
+
+
 class EvalPlusScoreData(ScoreData):
     """Right samples out of those drawn for each problem, by the base tests and with the tests that EvalPlus adds.
 
@@ -153,7 +180,7 @@ class AlpacaEvalScoreData(ScoreData):
     """A judge's preferences between the answers of a model and of a baseline, with the lengths of the answers.
 
     The figures: ``win_rate``, the mean preference, also by dataset; ``length_controlled_win_rate``, what it would be if
-    both answers were equally long.
+    both answers were equally long; ``length_adjusted_win_rate`` in its place if there are no difficulties.
 
     Attributes:
         preference: float ``[prompts]``, 1 where the judge prefers the model, 0 where the baseline, 0.5 for a draw, or a
@@ -170,7 +197,7 @@ class AlpacaEvalScoreData(ScoreData):
         >>> won, longer = [1, 1, 1, 0, 1, 0, 0, 1], [300, 250, 400, -200, 350, -100, -300, 20]
         >>> scores = AlpacaEvalScoreData(torch.tensor(won).float(), torch.tensor(longer).float(), batch_size=[8])
         >>> {name: round(one.value.item(), 3) for name, one in scores.aggregate().items()}
-        {'win_rate': 0.625, 'length_controlled_win_rate': 0.583}
+        {'win_rate': 0.625, 'length_adjusted_win_rate': 0.583}
 
     Source: Dubois et al., 2024, arXiv 2404.04475.
     """

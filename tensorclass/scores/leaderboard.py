@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import isnan, nan
 from typing import Any, Final, TypeAlias
@@ -19,6 +19,7 @@ from tensorclass.scores.ranking import RankInterval, compact_letters, rank_inter
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import difference_dict, estimate_dict
 from tensorclass.scores.run_grid import GridTask, run_grid, task_figures
+from tensorclass.scores.usage import mean_usage
 from tensorclass.td.delegated.declaration import delegated
 
 __all__ = ["MACRO", "Leaderboard", "PairedRuns", "leaderboard"]
@@ -89,6 +90,8 @@ class Leaderboard:
         confidence: the level of the intervals, and one less the level of the tests.
         seed: the seed of the random draws.
         notes: what a reader should know, in sentences.
+        usage: by model, what an answer took in the mean of the averaged tasks: ``cost`` (US dollars), ``tokens``,
+            ``seconds``. Only what the logs of all these tasks say is there.
 
     Example:
         >>> import torch
@@ -118,6 +121,7 @@ class Leaderboard:
     confidence: float = 0.95
     seed: int = 0
     notes: tuple[str, ...] = ()
+    usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
 
     @delegated("tensorclass.scores.shown_results", "shown_as_text")
     def __str__(self) -> str: ...
@@ -176,6 +180,7 @@ class Leaderboard:
                     "letters": self.letters[model],
                     "macro": estimate_dict(self.macro[model]),
                     "micro": estimate_dict(self.micro[model]),
+                    "usage": dict(self.usage.get(model, {})),
                     "tasks": {
                         task: estimate_dict(self.figures[task][model])
                         for task in self.tasks
@@ -323,6 +328,7 @@ def leaderboard(
         confidence=confidence,
         seed=seed,
         notes=tuple(notes),
+        usage={model: mean_usage([grid[one.task][model].usage for one in averaged]) for model in order},
     )
 
 

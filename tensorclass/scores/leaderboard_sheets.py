@@ -10,6 +10,7 @@ from tensorclass.scores.leaderboard import MACRO, Leaderboard, PairedRuns
 from tensorclass.scores.paired import is_significant
 from tensorclass.scores.score_sheets import common_unit, interval_heading, missed, numbers_of, shown_p_value
 from tensorclass.scores.sheet import Sheet, SheetColumn
+from tensorclass.scores.usage import USAGE, shown_usage, usage_names
 
 __all__ = ["leaderboard_sheets"]
 
@@ -48,7 +49,8 @@ def _ranks(board: Leaderboard, shown: Mapping[str, str]) -> Sheet:
     level = interval_heading(board.confidence)
     headings = ["macro", level, "std. error", "micro"] if several else ["score", level, "std. error"]
     has_missing = any(map(missed, board.macro.values()))
-    counts = ["prompts", *["missing"] * has_missing]
+    used = usage_names(board.usage.values())
+    counts = ["prompts", *["missing"] * has_missing, *map(USAGE.__getitem__, used)]
     sheet = Sheet(
         f"Leaderboard: {about}, {metrics}, {unit}".removesuffix(", "),
         [SheetColumn("model", is_label=True), *numbers_of("rank", "ranks", *headings, "group", *counts)],
@@ -66,6 +68,7 @@ def _ranks(board: Leaderboard, shown: Mapping[str, str]) -> Sheet:
             board.letters[model],
             str(int(macro.prompts)),
             *[str(missed(macro))] * has_missing,
+            *(shown_usage(board.usage.get(model, {}), name) for name in used),
         )
     sheet.caption = (
         "Models that share a letter can't be told apart; the ranks that the tests leave possible: all pairs, p-values "

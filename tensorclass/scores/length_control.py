@@ -24,6 +24,7 @@ _Numbers: TypeAlias = NDArray[np.float64]
 _STEPS: Final = 200
 _CONVERGED: Final = 1e-9
 _FARTHEST: Final = 5.0  # a longer step of Newton's method overshoots where nearly all prompts are won
+_FEW: Final = 10
 _CERTAIN: Final = 30.0  # log-odds beyond which a rate is 0 or 1: where all prompts are won, they would grow for ever
 
 
@@ -92,7 +93,12 @@ def weighted_length_control(columns: Sequence[_Numbers], weights: _Numbers, *, p
         mean = (weights * differences).sum(-1, keepdims=True) / total
         spread = np.sqrt((weights * (differences - mean) ** 2).sum(-1, keepdims=True) / total)
         lengths = np.tanh(differences / np.where(spread > 0, spread, np.inf))
-        found = _fitted([np.ones_like(wins), lengths, *others], wins, weights, penalty)
+        start = None
+        if weights.ndim > 1 and len(weights) > _FEW:  # resamples: a few steps from the fit to all of them together
+            mean_lengths = np.tanh(differences / (np.std(differences) or np.inf))
+            start = _fitted([np.ones_like(wins), mean_lengths, *others], wins, weights.mean(axis=0), penalty)
+            start = np.broadcast_to(start, (*weights.shape[:-1], len(start)))
+        found = _fitted([np.ones_like(wins), lengths, *others], wins, weights, penalty, start=start)
         level = found[..., :1] + (found[..., 2:] * others[0] if others else 0.0)
         rates: _Numbers = (weights * _logistic(np.broadcast_to(level, weights.shape))).sum(-1) / total[..., 0]
     return rates

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tensorclass.scores.class_metrics import F1, Accuracy
 from tensorclass.scores.metrics import Metric, Ratio
 from tensorclass.scores.row_figures import macro_f1, matthews, multilabel_macro_f1, perplexity, weighted_f1
-from tensorclass.scores.row_metrics import MCC, MacroF1, MultilabelMacroF1, Perplexity, WeightedF1
+from tensorclass.scores.row_metrics import MCC, MacroF1, MultilabelMacroF1, Perplexity, Statistic, WeightedF1
 
 __all__ = ["LOGGED_KINDS", "LoggedKind", "fields_of_kind"]
 
@@ -83,6 +83,15 @@ def _bits_metric(name: str, field: str, others: Sequence[str]) -> Metric:
     return Ratio(name, {field: -1 / log(2)}, {others[0]: 1.0}, unit="bits")
 
 
+def _mean(values: _Numbers) -> float:
+    return float(np.mean(values))
+
+
+def _stated_metric(unit: str) -> Callable[[str, str, Sequence[str]], Metric]:
+    """A figure that has one row, itself: no mean of verdicts, so a share has no interval either."""
+    return lambda name, field, others: Statistic(name, _mean, unit=unit)
+
+
 _TARGET, _LABELS, _UNITS = ("target",), ("target", "label"), ("units",)
 
 LOGGED_KINDS: Final[Mapping[str, LoggedKind]] = {
@@ -105,5 +114,7 @@ LOGGED_KINDS: Final[Mapping[str, LoggedKind]] = {
         "the perplexity of log-likelihoods", "", _UNITS, _of_fields(Perplexity), _of_rows(perplexity)
     ),
     "bits": LoggedKind("the negative log-likelihood of a unit, in bits", "bits", _UNITS, _bits_metric, _bits),
+    "stated_share": LoggedKind("a share that a file states", "%", (), _stated_metric("%"), _mean),
+    "stated": LoggedKind("a figure that a file states", "", (), _stated_metric(""), _mean),
 }
 """The kinds by name; a metric of kind ``mean`` has no other fields."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from torch import Tensor
 
+from tensorclass.scores.bradley_terry import RATING
 from tensorclass.scores.document import ComparedRuns, ScoredRun
 from tensorclass.scores.estimate import Difference, Estimate, show, show_interval
 from tensorclass.scores.estimate import compared as compared_prompts
@@ -242,9 +243,10 @@ def group_sheets(runs: Sequence[tuple[str, Report]]) -> Iterator[Sheet]:
         columns = [run for run, _ in runs] if several else ["score", interval_heading(runs[0][1].confidence)]
         unit = common_unit(one for groups in own for one in groups.values())
         sheet = Sheet(
-            f"{name} by type{_after(unit)}", [SheetColumn("type", is_label=True), *numbers_of("counted", *columns)]
+            f"{name} by {_grouped_by(name)}{_after(unit)}",
+            [SheetColumn(_grouped_by(name), is_label=True), *numbers_of("counted", *columns)],
         )
-        for group in sorted({group for groups in own for group in groups}):
+        for group in _in_order(name, own):
             held = [groups.get(group) for groups in own]
             counts = ["0" if one is None else _whole(one.count) for one in held]
             values = ["-" if one is None else show(one.value, one.unit) for one in held]
@@ -252,6 +254,21 @@ def group_sheets(runs: Sequence[tuple[str, Report]]) -> Iterator[Sheet]:
                 values += [show_interval(one.low, one.high, one.unit) for one in held if one is not None]
             sheet.add(group, counts[0] if len(set(counts)) == 1 else " / ".join(counts), *values)
         yield sheet
+
+
+def _grouped_by(name: str) -> str:
+    """The noun for the groups of a figure."""
+    return "model" if name == RATING else "type"
+
+
+def _in_order(name: str, runs: Sequence[Mapping[str, Estimate]]) -> list[str]:
+    """The groups of a figure by name; of ratings, the best model of the first run on top, those without at the end."""
+    groups = sorted({group for groups in runs for group in groups})
+    if name != RATING:
+        return groups
+    values = {group: float(one.value) for group, one in runs[0].items()}
+    known = sorted((group for group in groups if values.get(group) == values.get(group, 0.0)), key=lambda g: -values[g])
+    return [*known, *(group for group in groups if group not in known)]
 
 
 def comparison_sheet(found: Comparison, a: str, b: str, higher_is_better: Mapping[str, bool] | None = None) -> Sheet:

@@ -11,7 +11,9 @@ from typing import Any
 
 from tensorclass.scores.command.exit_codes import CommandError, exit_code
 from tensorclass.scores.command.gates import Gate, bound_gates, worse_gates
+from tensorclass.scores.command.history_command import run_history
 from tensorclass.scores.command.output import print_result
+from tensorclass.scores.command.plot_file import check_plot_file, write_plot
 from tensorclass.scores.command.run_files import read_files
 from tensorclass.scores.document import ComparedRuns, ScoredRun, document, to_json
 from tensorclass.scores.html_report import write_html_report
@@ -30,6 +32,7 @@ from tensorclass.scores.score_rows import leaderboard_rows, scored_rows
 from tensorclass.scores.score_sheets import run_notes, score_sheets
 from tensorclass.scores.seeds import SEEDS, with_seeds
 from tensorclass.scores.sheet import Sheet
+from tensorclass.scores.usage import usage_sheet
 from tensorclass.support.atomic import whole_folder
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
@@ -62,12 +65,16 @@ class _Results:
 def _run(arguments: Namespace) -> int:
     if arguments.margin is not None and arguments.fail_if_worse_than is None:
         raise CommandError("--margin is for --fail-if-worse-than NAME, which is not given")
-    if arguments.no_text and arguments.report is None:
-        raise CommandError("--no-text is for --report FILE, which is not given")
+    for name in ("no_text", "transcripts"):
+        if getattr(arguments, name) and arguments.report is None:
+            raise CommandError(f"--{name.replace('_', '-')} is for --report FILE, which is not given")
     if arguments.report is not None and Path(arguments.report).is_dir():
         raise ScoreFileError(str(arguments.report), None, "expected a file to write the report to, found a folder")
+    check_plot_file(arguments.plot)
     if arguments.save is not None and Path(arguments.save).exists() and not Path(arguments.save).is_dir():
         raise ScoreFileError(str(arguments.save), None, "expected a folder to save in, found a file")
+    if arguments.history:
+        return run_history(arguments)
     unread: list[ScoreFileError] = []
     try:
         runs = read_files(arguments, unread.append if arguments.keep_going else None)
@@ -77,6 +84,8 @@ def _run(arguments: Namespace) -> int:
         found = _results(arguments, runs)
         if arguments.report is not None:
             _write_report(arguments, runs)
+        if arguments.plot is not None:
+            write_plot(arguments.plot, found.runs, found.comparisons, found.board)
     except ScoreFileError:
         raise
     except (TypeError, ValueError) as error:
@@ -199,6 +208,9 @@ def _sheets(found: _Results) -> Iterator[Sheet | str]:
         # A model may have two runs of a task; then they go by their own names.
         is_model = len({(one.run.task, model_of(one.run)) for one in found.runs}) == len(found.runs)
         yield from score_sheets(found.runs, found.comparisons, names if is_model else short_names(list(models)))
+        taken = usage_sheet([(short_names(list(models))[one.run.name], one.run.usage) for one in found.runs])
+        if taken is not None:
+            yield taken
     for gate in found.gates:
         yield printable(f"{'passed' if gate.passed else 'failed'}: {gate.condition}: {gate.reason}")
 
@@ -214,6 +226,7 @@ def _write_report(arguments: Namespace, runs: Sequence[Run]) -> None:
         seed=arguments.seed,
         cluster=arguments.cluster,
         texts=not arguments.no_text,
+        transcripts=arguments.transcripts,
     )
 
 

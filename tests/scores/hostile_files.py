@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import zstandard
 
 from tensorclass.scores import ScoreFileError, read_runs
+from tests.scores.log_samples import LOG_SAMPLES
 
 SECONDS = 10.0  #: of the processor, for one file, in the thread that reads it
 DATE = "2026-01-31T10-20-30.123456"
@@ -248,6 +249,10 @@ SAMPLES: dict[str, Callable[[], dict[str, Any]]] = {
     "table, lines": lambda: {"t.jsonl": _TABLE},
     "table, array": lambda: {"t.json": _TABLE},
     "table, Parquet": lambda: {"t.parquet": _TABLE},
+    **LOG_SAMPLES,
+    "zip": lambda: {
+        "logs.zip": {"m/tau.json": LOG_SAMPLES["tau_bench"]()["gpt-4o-retail.json"], "m/notes.txt": "no log"}
+    },
 }
 
 
@@ -269,7 +274,7 @@ def content(name: str, value: Any, change: Callable[[str], str] = str) -> bytes:
         rows = [{key: change(one) if isinstance(one, str) else one for key, one in row.items()} for row in value]
         pq.write_table(pa.Table.from_pylist(rows), file)
         return file.getvalue()
-    if name.endswith(".eval"):
+    if name.endswith((".eval", ".zip")):
         file = io.BytesIO()
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             for member, inner in value.items():

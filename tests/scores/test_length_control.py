@@ -52,7 +52,7 @@ def test_the_standard_error_is_the_spread_of_samples_of_prompts() -> None:
     rates = [length_controlled_win_rate(*drawn(0.5, 1.0, np.zeros(200), seed=seed)) for seed in range(300)]
     won, longer = drawn(0.5, 1.0, np.zeros(200), seed=3)
     scores = AlpacaEvalScoreData(torch.as_tensor(won), torch.as_tensor(longer), batch_size=[200])
-    figure = scores.aggregate()["length_controlled_win_rate"]
+    figure = scores.aggregate()["length_adjusted_win_rate"]
     assert figure.stderr.item() == pytest.approx(np.std(rates), rel=0.15)
     assert figure.low < figure.value < figure.high
 
@@ -62,7 +62,7 @@ def test_runs_are_compared_on_the_prompts_that_both_judge() -> None:
     ids = torch.arange(100)
     a = AlpacaEvalScoreData(won[:80], longer[:80], prompt_id=ids[:80], batch_size=[80])
     b = AlpacaEvalScoreData(1 - won[20:], longer[20:] + 9, prompt_id=ids[20:], batch_size=[80])
-    found = compare(a, b)["length_controlled_win_rate"]
+    found = compare(a, b)["length_adjusted_win_rate"]
     assert found.a.item() == pytest.approx(length_controlled_win_rate(won[20:80], longer[20:80]))
     assert found.prompts.item() == 60
     assert found.p_value.item() < 0.05

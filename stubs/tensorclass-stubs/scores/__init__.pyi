@@ -14,6 +14,7 @@ from tensorclass.scores.families import (
     ExactMatchScoreData as ExactMatchScoreData,
     MultipleChoiceScoreData as MultipleChoiceScoreData,
     PassAtKScoreData as PassAtKScoreData,
+    PassHatKScoreData as PassHatKScoreData,
     PerplexityScoreData as PerplexityScoreData,
     PreferenceScoreData as PreferenceScoreData,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "PassAtK",
     "PassAtKScoreData",
     "PassHatK",
+    "PassHatKScoreData",
     "Perplexity",
     "PerplexityScoreData",
     "PreferenceScoreData",

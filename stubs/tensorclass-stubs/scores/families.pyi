@@ -12,6 +12,7 @@ __all__ = [
     "ExactMatchScoreData",
     "MultipleChoiceScoreData",
     "PassAtKScoreData",
+    "PassHatKScoreData",
     "PerplexityScoreData",
     "PreferenceScoreData",
 ]
@@ -24,6 +25,10 @@ class MultipleChoiceScoreData(ScoreData):
     acc_norm: Tensor | None = None
 
 class PassAtKScoreData(ScoreData):
+    num_samples: Tensor | None = ...
+    num_correct: Tensor | None = ...
+
+class PassHatKScoreData(ScoreData):
     num_samples: Tensor | None = ...
     num_correct: Tensor | None = ...
 

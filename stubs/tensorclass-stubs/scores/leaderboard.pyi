@@ -39,6 +39,7 @@ class Leaderboard:
     confidence: float = 0.95
     seed: int = 0
     notes: tuple[str, ...] = ()
+    usage: Mapping[str, Mapping[str, float]] = ...
 
     @delegated("tensorclass.scores.shown_results", "shown_as_text")
     def __str__(self) -> str: ...

@@ -18,6 +18,7 @@ class LengthControlledWinRate(NamedRowMetric):
     penalty: float = 1.0
     cluster: str | None = None
     unit: str = "%"
+    name_without: str = "length_adjusted_win_rate"
 
     def fields(self, field: str) -> tuple[str, ...]: ...
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from itertools import chain
@@ -27,7 +27,7 @@ LONG_FILE = 16 * 1024 * 1024
 """Files of at least so many bytes show their progress, on a terminal."""
 
 
-def read_files(arguments: Namespace, on_error: OnError | None = None) -> list[Run]:
+def read_files(arguments: Namespace, on_error: OnError | None = None, *, one_by_one: bool = False) -> list[Run]:
     """Read the runs that the arguments of a command name.
 
     Data files in folders that no reader recognises are named on stderr.
@@ -36,6 +36,7 @@ def read_files(arguments: Namespace, on_error: OnError | None = None) -> list[Ru
         arguments: ``files``, ``filter``, ``results`` and ``columns``; with ``ray`` and ``ray_address`` the files are
             read on a cluster.
         on_error: called with the error of each file that can't be read; by default the first one is raised.
+        one_by_one: read each file by itself, so that two files may hold the same rows of a model and task.
     """
     found = log_files(arguments.files, on_error=on_error)
     if found.unknown:
@@ -43,7 +44,6 @@ def read_files(arguments: Namespace, on_error: OnError | None = None) -> list[Ru
         sys.stderr.write(printable(f"tensorclass scores: left out, of unknown formats: {names}") + "\n")
     read = partial(
         read_runs,
-        found.files,
         filter=_filters(arguments.filter),
         results=arguments.results,
         columns=_columns(arguments.columns),
@@ -53,16 +53,30 @@ def read_files(arguments: Namespace, on_error: OnError | None = None) -> list[Ru
     if getattr(arguments, "ray", False) or getattr(arguments, "ray_address", None) is not None:
         # Ray prints that a process died, or that memory is short, to stdout, where the result of the command goes
         with redirect_stdout(sys.stderr), _cluster(arguments.ray_address) as ray:
-            return read(executor=ray)
+            return read(found.files, executor=ray)
     with _progress() as progress:
         try:
-            return read(progress=progress)
+            if one_by_one:
+                return _one_by_one(found.files, partial(read, progress=progress))
+            return read(found.files, progress=progress)
         except ScoreFileError as error:
             others = len(found.files) - 1
             if not others or not hasattr(arguments, "keep_going"):
                 raise
             hint = f"--keep-going goes on with the other {f'{others} files' if others > 1 else 'file'}"
             raise ScoreFileError(error.path, error.line, f"{error.problem}; {hint}") from error
+
+
+def _one_by_one(files: Sequence[Path], read: Callable[[Sequence[Path]], list[Run]]) -> list[Run]:
+    """Read each file that was not read with an earlier one."""
+    runs: list[Run] = []
+    held: set[Path] = set()
+    for file in files:
+        if file.absolute() not in held:
+            own = read([file])
+            held.update(Path(name).absolute() for run in own for name in run.files)
+            runs += own
+    return runs
 
 
 def _columns(given: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import quote
 
+from tensorclass.scores.history import History
 from tensorclass.scores.html_report.report_data import ReportOptions, report_data
 from tensorclass.scores.html_report.report_page import report_page
+from tensorclass.scores.html_report.transcript_pages import transcript_pages
 from tensorclass.scores.readers import Run
-from tensorclass.support.atomic import whole_file
+from tensorclass.support.atomic import whole_file, whole_folder
 from tensorclass.support.interrupts import uninterrupted
 
 __all__ = ["write_html_report"]
@@ -33,6 +37,8 @@ def write_html_report(
     texts: bool = True,
     prompts: int = 200,
     characters: int = 2_000,
+    history: History | None = None,
+    transcripts: bool = False,
 ) -> None:
     """Write a report on runs as one HTML page, which needs no network.
 
@@ -55,6 +61,9 @@ def write_html_report(
         texts: whether to show the texts of prompts and responses, which are read from the logs again.
         prompts: how many prompts that changed sides to show at most. The page says how many there are.
         characters: how long a text may be. Longer ones lose their middle, which the page says.
+        transcripts: whether to write a page for each task as well, with up to 1,000 of its prompts and the responses of
+            both models, into a folder beside the file: ``report_prompts`` for ``report.html``.
+        history: tasks over runs, for a section of their own, as ``tensorclass.scores.history.history`` makes it.
 
     Raises:
         ValueError: as :func:`~tensorclass.scores.leaderboard`; ``prompts`` or ``characters`` is negative.
@@ -78,6 +87,7 @@ def write_html_report(
     for name, value in (("prompts", prompts), ("characters", characters)):
         if value < 0:
             raise ValueError(f"{name}: expected a number of at least 0, got {value}")
+    folder = Path(path).with_name(f"{Path(path).stem}_prompts")
     options = ReportOptions(
         title=title,
         metric=metric,
@@ -88,8 +98,15 @@ def write_html_report(
         texts=texts,
         prompts=prompts,
         characters=characters,
+        history=history,
+        pages=quote(folder.name) if transcripts else None,
     )
-    page = report_page(report_data(list(runs), options))
-    content = page.encode("utf-8")
+    data = report_data(list(runs), options)
+    content = report_page(data).encode("utf-8")
+    pages = transcript_pages(data, f"../{quote(Path(path).name)}") if transcripts else {}
+    if pages:
+        with uninterrupted() as section, whole_folder(folder) as drafts, section.interruptible():
+            for name, page in pages.items():
+                (drafts / name).write_text(page, encoding="utf-8")
     with uninterrupted() as section, whole_file(path) as file, section.interruptible():
         file.write(content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
+from math import isfinite, nan
 
 from tensorclass.scores.estimate import Estimate, show, show_interval
 from tensorclass.scores.grouped_notes import grouped_notes
@@ -24,6 +24,7 @@ from tensorclass.scores.html_report.page_parts import (
 from tensorclass.scores.html_report.report_data import ReportData
 from tensorclass.scores.leaderboard import Leaderboard
 from tensorclass.scores.score_sheets import missed
+from tensorclass.scores.usage import USAGE, shown_usage, usage_names
 
 __all__ = ["leaderboard_section"]
 
@@ -47,6 +48,7 @@ def leaderboard_section(data: ReportData) -> Markup:
         Column("interval", None, "number"),
         *[Column("micro average", "number", "number", note="every verdict counts the same")] * several,
         *number_columns("standard error"),
+        *number_columns(*map(USAGE.__getitem__, usage_names(board.usage.values()))),
         *([Column("possible ranks", None, "number"), Column("groups", "text")] if ranked else []),
         *number_columns("prompts", "missing"),
     ]
@@ -77,6 +79,11 @@ def _row(board: Leaderboard, short: str, model: str, axis: Axis, several: bool) 
         interval_cell(one),
         *([figure_cell(float(board.micro[model].value), one.unit)] if several else []),
         figure_cell(float(one.stderr), one.unit),
+        *(
+            number_cell(used.get(name, nan), shown_usage(used, name))
+            for used in [board.usage.get(model, {})]
+            for name in usage_names(board.usage.values())
+        ),
         *([cell(possible, class_="number"), cell(board.letters[model], class_="letters")] if ranked else []),
         number_cell(float(one.prompts)),
         number_cell(float(missed(one))),

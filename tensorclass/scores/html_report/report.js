@@ -97,7 +97,8 @@ const makePromptsFilterable = (list) => {
     ["model", "Model", "all models"],
     ["task", "Task", "all tasks"],
     ["change", "Change", "better and worse"],
-  ].map(([name, label, all]) => [name, label, optionsOf(items, name, all)]);
+    ["verdicts", "Verdicts", "all verdicts"],
+  ].filter(([name]) => name in items[0].dataset).map(([name, label, all]) => [name, label, optionsOf(items, name, all)]);
   const search = make("input", { type: "search", autocomplete: "off" });
   const update = () => {
     const wanted = search.value.toLowerCase();

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tensorclass.scores.changed_prompts import prompt_figures
 from tensorclass.scores.estimate import Estimate, IntervalKwargs
 from tensorclass.scores.grid_figures import GridFigures
+from tensorclass.scores.history import History
 from tensorclass.scores.html_report.shown_prompts import ShownPrompts, TaskPair, shown_prompts
 from tensorclass.scores.leaderboard import Leaderboard, leaderboard
 from tensorclass.scores.logged_scores import LoggedScoreData
@@ -40,6 +41,9 @@ class ReportOptions:
     texts: bool
     prompts: int
     characters: int
+    history: History | None = None
+    pages: str | None = None
+    """The address of the folder with a page for each task, seen from the report; None if there is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +78,7 @@ class ReportData:
         comparisons: by task, all differences of the two models, if there are two.
         groups: averages over groups of tasks.
         prompts: the prompts that changed sides.
+        transcripts: by task, the file of the page with all its prompts; empty if there are no pages.
     """
 
     options: ReportOptions
@@ -86,6 +91,7 @@ class ReportData:
     comparisons: Mapping[str, Comparison]
     groups: Sequence[TaskGroup]
     prompts: ShownPrompts
+    transcripts: Mapping[str, str]
 
     def scored_runs(self) -> Iterator[tuple[str, str, Run, Report]]:
         """The task, the model, the run and its figures, task by task."""
@@ -119,11 +125,12 @@ def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData:
         comparisons={} if board is None else _comparisons(board, grid, options),
         groups=[] if board is None else _task_groups(board, grid, options),
         prompts=shown_prompts(
-            [] if board is None else _pairs(board, grid),
+            [] if board is None else model_pairs(board, grid),
             number=options.prompts,
             texts=options.texts,
             characters=options.characters,
         ),
+        transcripts={} if board is None or options.pages is None else _file_names(_paired_tasks(board, grid)),
     )
 
 
@@ -192,7 +199,26 @@ def _task_groups(board: Leaderboard, grid: Mapping[str, Mapping[str, Run]], opti
     return groups
 
 
-def _pairs(board: Leaderboard, grid: Mapping[str, Mapping[str, Run]]) -> list[TaskPair]:
+def _paired_tasks(board: Leaderboard, grid: Mapping[str, Mapping[str, Run]]) -> dict[str, None]:
+    """The tasks of which prompts of two models can be compared."""
+    return dict.fromkeys(pair.task for pair in model_pairs(board, grid))
+
+
+def _file_names(tasks: Mapping[str, object]) -> dict[str, str]:
+    """A file name for the page of each task, distinct where names differ in case or in what no file name holds."""
+    names: dict[str, str] = {}
+    for task in tasks:
+        stem = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "_" for char in task)[:80]
+        stem = stem.strip(".") or "task"
+        held = {name.lower() for name in names.values()}
+        number = 1
+        while f"{stem}{f'-{number}' * (number > 1)}.html".lower() in held:
+            number += 1
+        names[task] = f"{stem}{f'-{number}' * (number > 1)}.html"
+    return names
+
+
+def model_pairs(board: Leaderboard, grid: Mapping[str, Mapping[str, Run]]) -> list[TaskPair]:
     """The reference and each other model, on each task that both have."""
     a = reference_of(board)
     return [

@@ -10,6 +10,7 @@ from importlib.resources import files
 
 from tensorclass.scores.html_report.breakdown_section import breakdown_section
 from tensorclass.scores.html_report.comparison_section import comparison_section
+from tensorclass.scores.html_report.history_section import history_section
 from tensorclass.scores.html_report.leaderboard_section import leaderboard_section
 from tensorclass.scores.html_report.markup import Markup, element, join
 from tensorclass.scores.html_report.page_parts import plural
@@ -19,9 +20,10 @@ from tensorclass.scores.html_report.sources_section import sources_section
 from tensorclass.scores.html_report.tasks_section import tasks_section
 from tensorclass.support.project_links import guide
 
-__all__ = ["report_page"]
+__all__ = ["report_page", "whole_page"]
 
 _SECTIONS: Mapping[str, tuple[str, Callable[[ReportData], Markup | None]]] = {
+    "history": ("History", history_section),
     "leaderboard": ("Leaderboard", leaderboard_section),
     "tasks": ("Tasks", tasks_section),
     "comparison": ("Comparison", comparison_section),
@@ -36,18 +38,20 @@ def report_page(data: ReportData) -> Markup:
     """The whole document."""
     sections = {name: made for name, (_, make) in _SECTIONS.items() if (made := make(data)) is not None}
     links = [element("li", element("a", _SECTIONS[name][0], href=f"#{name}")) for name in sections]
-    body = element(
-        "body",
+    return whole_page(
+        data.options.title,
         element("a", "Skip to the leaderboard", href="#leaderboard", class_="skip"),
         element("header", element("h1", data.options.title), element("p", _what(data))),
         element("nav", element("ul", *links), aria_label="Sections"),
         element("main", *sections.values()),
         element("footer", element("p", _method(data))),
-        element("script", _asset("report.js")),
     )
-    return join(
-        [Markup("<!DOCTYPE html>\n"), element("html", _head(data.options.title), body, lang="en"), Markup("\n")]
-    )
+
+
+def whole_page(title: str, *content: Markup) -> Markup:
+    """A document with the style sheet and the script."""
+    body = element("body", *content, element("script", _asset("report.js")))
+    return join([Markup("<!DOCTYPE html>\n"), element("html", _head(title), body, lang="en"), Markup("\n")])
 
 
 def _head(title: str) -> Markup:

@@ -103,7 +103,9 @@ class ShownPrompts:
     without_texts: tuple[str, ...]
 
 
-def shown_prompts(pairs: Sequence[TaskPair], *, number: int, texts: bool, characters: int) -> ShownPrompts:
+def shown_prompts(
+    pairs: Sequence[TaskPair], *, number: int, texts: bool, characters: int, with_equal: bool = False
+) -> ShownPrompts:
     """Find the prompts that changed sides, choose those to show, and read their texts.
 
     Each pair of models and each of its tasks gets a share of the prompts shown that fits the number of its changes;
@@ -114,8 +116,9 @@ def shown_prompts(pairs: Sequence[TaskPair], *, number: int, texts: bool, charac
         number: how many prompts to show at most.
         texts: whether to read texts from the logs.
         characters: how long a text may be; longer ones lose their middle.
+        with_equal: whether to show prompts with equal scores as well, after the others.
     """
-    found = [changed_prompts(pair.a.scores, pair.b.scores, pair.figure) for pair in pairs]
+    found = [changed_prompts(pair.a.scores, pair.b.scores, pair.figure, with_equal=with_equal) for pair in pairs]
     by_models: dict[tuple[str, str], list[int]] = {}
     for place, pair in enumerate(pairs):
         by_models.setdefault((pair.model_a, pair.model_b), []).append(place)
@@ -178,9 +181,9 @@ def _chosen(found: ChangedPrompts, number: int) -> list[ChangedPrompt]:
     """The prompts with the largest differences, rises and falls in turn."""
     if number >= len(found):
         return list(found)
-    rises, falls = ([one for one in found if (one.b > one.a) == rising] for rising in (True, False))
+    rises, falls = [one for one in found if one.b > one.a], [one for one in found if one.b < one.a]
     in_turn = [one for both in zip_longest(rises, falls) for one in both if one is not None]
-    return in_turn[:number]
+    return [*in_turn, *(one for one in found if one.a == one.b)][:number]
 
 
 class _Texts:
@@ -297,6 +300,6 @@ def _totals(
         model_b=first.model_b,
         compared=sum(found[place].compared for place in places),
         better=sum(better),
-        worse=sum(len(found[place]) for place in places) - sum(better),
+        worse=sum(up + down for up, down in rises) - sum(better),
         shown=sum(len(chosen.get(place, ())) for place in places),
     )

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tensorclass.scores.readers.alpaca_difficulties import with_difficulties
 from tensorclass.scores.readers.distinct_runs import OnError, distinct_runs
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.log_files import log_files
@@ -208,6 +209,7 @@ def read_runs(
 
         found = read_spread(work, list(map(str, files)), executor, keep_going=on_error is not None)
         runs = distinct_runs(zip(files, (partial(_outcome, one) for one in found), strict=True), on_error)
+    runs = with_difficulties(runs)
     names = distinct_names([Path(run.files[0]) for run in runs], [run.name for run in runs])
     return [run if run.name == name else replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 

@@ -18,6 +18,7 @@ from typing import IO, Final, cast
 from typing_extensions import TypedDict
 
 from tensorclass.scores.families import AlpacaEvalScoreData
+from tensorclass.scores.readers.alpaca_difficulties import WITHOUT_DIFFICULTIES
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.json_document import read_document, shaped
@@ -32,11 +33,6 @@ _BASELINE: Final = 1.0
 _MODEL: Final = 2.0
 _DRAWS: Final = (0.0, 1.5)
 _PUBLISHED: Final = ("win_rate", "standard_error", "length_controlled_winrate")
-
-_WITHOUT_DIFFICULTIES: Final = (
-    "length_controlled_win_rate is fitted without the difficulties of the instructions, which the file doesn't hold; "
-    "AlpacaEval's leaderboard fits them to many models, and its figure differs by a point or more"
-)
 
 
 class _Annotation(TypedDict, total=False):
@@ -119,7 +115,7 @@ def _run(head: FileHead, options: ReadOptions, annotations: list[_Annotation], m
     notes = [f"wins: {wins}, losses: {losses}, draws: {draws}, not judged: {unjudged}"]
     family = options.family or AlpacaEvalScoreData
     if family is AlpacaEvalScoreData and "difficulty" not in options.columns:
-        notes.append(_WITHOUT_DIFFICULTIES)
+        notes.append(WITHOUT_DIFFICULTIES)
     leaderboard = head.path.with_name("leaderboard.csv")
     row = _leaderboard_row(leaderboard, model)
     controlled = row.get("length_controlled_winrate")
@@ -133,7 +129,7 @@ def _run(head: FileHead, options: ReadOptions, annotations: list[_Annotation], m
         task=_task(annotations[0]),
         published={"win_rate": Published(row["win_rate"], row.get("standard_error"))} if row else {},
         published_in=str(leaderboard),
-        higher_is_better={"win_rate": True, "length_controlled_win_rate": True},
+        higher_is_better=dict.fromkeys(("win_rate", "length_controlled_win_rate", "length_adjusted_win_rate"), True),
         left_out=()
         if controlled is None
         else (f"length_controlled_winrate is {100 * controlled:.2f} in {leaderboard}",),

@@ -1,8 +1,9 @@
-"""Results of EvalPlus (HumanEval+, MBPP+): ``eval_results.json``, a document with the samples of each problem.
+"""Results of EvalPlus (HumanEval+, MBPP+) and of BigCodeBench: ``eval_results.json``, with the samples of each problem.
 
 ``eval`` maps each problem to its samples, each with ``base_status`` and ``plus_status``: ``pass``, ``fail`` or
 ``timeout``. Files of versions before 0.2 have lists of pairs under ``base`` and ``plus``. A sample passes the added
-tests if it passes the base tests as well. Source: https://github.com/evalplus/evalplus#readme.
+tests if it passes the base tests as well. BigCodeBench has one ``status``, and the figures ``pass@k``. Source:
+https://github.com/evalplus/evalplus#readme, https://github.com/bigcode-project/bigcodebench#readme.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final, cast
 
 from typing_extensions import TypedDict
 
-from tensorclass.scores.families import EvalPlusScoreData
+from tensorclass.scores.families import EvalPlusScoreData, PassAtKScoreData
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.json_document import read_document
@@ -34,6 +35,7 @@ class _Sample(TypedDict, total=False):
     solution: str | None
     base_status: str | None
     plus_status: str | None
+    status: str | None  # of BigCodeBench, which has one set of tests
 
 
 class _OldProblem(TypedDict, total=False):
@@ -50,7 +52,8 @@ class EvalPlusReader(Reader):
     """Reads results of EvalPlus."""
 
     name: str = "evalplus"
-    description = "results of EvalPlus (eval, with the samples of each problem)"
+    description = "results of EvalPlus or BigCodeBench (eval, with the samples of each problem)"
+    companions: Sequence[str] = ("*pass_at_k.json",)
 
     def recognises(self, head: FileHead) -> bool:
         return head.start.lstrip()[:1] == b"{" and _START.search(head.start) is not None
@@ -67,10 +70,11 @@ def _run(head: FileHead, options: ReadOptions) -> Run:
     path = str(head.path)
     results = read_document(head.location, _Results, path)
     gathered = GatheredScores(head)
-    suite = None
+    suite, has_base = None, False
     for problem, samples in results.get("eval", {}).items():
         verdicts = _verdicts(samples, problem, path)
         suite = problem.rpartition("/")[0]
+        has_base = has_base or isinstance(samples, Mapping) or any("base_status" in one for one in samples)
         added = [base and plus for base, plus in verdicts if plus is not None]
         gathered.add(
             problem,
@@ -90,7 +94,7 @@ def _run(head: FileHead, options: ReadOptions) -> Run:
     }
     return gathered.run(
         READER.name,
-        options.family or EvalPlusScoreData,
+        options.family or (EvalPlusScoreData if has_base else PassAtKScoreData),
         name=_SUFFIX.sub("", run_name(head.path)) or head.path.absolute().parent.name,
         task=suite,
         published=published,
@@ -108,7 +112,7 @@ def _verdicts(samples: Sequence[_Sample] | _OldProblem, problem: str, path: str)
         return [(one, plus[place] if place < len(plus) else None) for place, one in enumerate(base)]
     return [
         (
-            _passed(one.get("base_status"), problem, path),
+            _passed(one.get("base_status", one.get("status")), problem, path),
             None if one.get("plus_status") is None else _passed(one.get("plus_status"), problem, path),
         )
         for one in samples

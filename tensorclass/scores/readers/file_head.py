@@ -12,9 +12,10 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, Final, cast
 
-from tensorclass.scores.readers.json_document import BOM, python_json
+from tensorclass.scores.readers.json_document import BOM, outer_keys, python_json
 from tensorclass.scores.readers.lines import OnProgress, Row, json_rows, rows_of_array
 from tensorclass.scores.readers.log_sizes import LONGEST_LINE, raised
+from tensorclass.scores.readers.parquet_file import ParquetRows
 from tensorclass.scores.readers.unpacked_file import (
     BROKEN,
     PACKED,
@@ -24,6 +25,7 @@ from tensorclass.scores.readers.unpacked_file import (
     opened,
     read_whole,
 )
+from tensorclass.scores.score_errors import MissingExtraError, ScoreFileError
 
 __all__ = ["START", "FileHead"]
 
@@ -146,9 +148,10 @@ class FileHead:
 
     @cached_property
     def first_row(self) -> Row | None:
-        """The first object of a JSON Lines file, or of a JSON array of objects; None for other files.
+        """The first object of a JSON Lines file or of a JSON array of objects, or row of a Parquet file; else None.
 
-        A JSON document over several lines has no rows: look at :attr:`start`.
+        A JSON document over several lines has no rows: look at :attr:`keys`. A Parquet file has none, either, if
+        pyarrow is not installed.
 
         Example:
             >>> import pathlib, tempfile
@@ -160,9 +163,25 @@ class FileHead:
             {'preference': 1.0}
         """
         start = self._stripped
+        if self.is_parquet:
+            return self._first_of_parquet()
         if start[:1] == b"{":
             return self._first_line()
         return self._first_of_array() if start[:1] == b"[" else None
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The keys of a JSON document, an object over one or several lines, as far as :attr:`start` shows them.
+
+        Example:
+            >>> import pathlib
+            >>> from tensorclass.scores import FileHead
+            >>> start = b'{"status": "success",\n "eval": {"task": "arc"}, "samples": ['
+            >>> sorted(FileHead(pathlib.Path("log.json"), "log.json", start).keys)
+            ['eval', 'samples', 'status']
+        """
+        start = self._stripped
+        return outer_keys(start) if start[:1] == b"{" else frozenset()
 
     @property
     def is_array(self) -> bool:
@@ -202,7 +221,7 @@ class FileHead:
     def rows(self, on_progress: OnProgress | None = None) -> Iterator[tuple[int, Row]]:
         """Yield the objects of a JSON Lines file, one at a time, each with its line number (from 1).
 
-        A JSON array of objects is read at once; its objects are numbered from 1.
+        A JSON array of objects is read at once; its objects are numbered from 1, as are the rows of a Parquet file.
 
         Args:
             on_progress: called with the bytes read so far.
@@ -219,6 +238,8 @@ class FileHead:
             ...     list(FileHead.of(file).rows())
             [(1, {'right': True}), (3, {'right': False})]
         """
+        if self.is_parquet:
+            return self._parquet_rows()
         if not self.is_array:
             return json_rows(self.location, on_progress, str(self.path))
         with self.open() as stream:
@@ -227,6 +248,16 @@ class FileHead:
     @property
     def _stripped(self) -> bytes:
         return self.start.removeprefix(BOM).lstrip()
+
+    def _parquet_rows(self) -> Iterator[tuple[int, Row]]:
+        with ParquetRows.of(self.location, str(self.path)) as table:
+            yield from table.rows(table.columns)
+
+    def _first_of_parquet(self) -> Row | None:
+        try:
+            return next(self._parquet_rows(), (1, None))[1]
+        except (ScoreFileError, MissingExtraError):
+            return None
 
     def _first_line(self) -> Row | None:
         with self.open() as stream:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tensorclass.scores.identity import prompt_keys
 from tensorclass.scores.labels import Vocabulary, merge, translate
-from tensorclass.scores.limits import check_shares
+from tensorclass.scores.limits import check_shares, finite_number
 from tensorclass.scores.logged_kinds import LOGGED_KINDS, fields_of_kind
 from tensorclass.scores.logged_scores import NAMES_OF, LoggedMetric, family_of, field_names
 from tensorclass.scores.metrics import declared_codes
@@ -54,6 +54,18 @@ class GatheredScores:
         self._labels: dict[str, _Labels] = {}
         self._prompts = PromptColumn()
         self._tasks = TaskColumn(())
+        self._usage: dict[str, list[float]] = {}
+
+    def use(self, usage: Mapping[str, object]) -> None:
+        """Add what the answer of a row took: ``cost`` (US dollars), ``tokens``, ``seconds``. Skip what is no number.
+
+        Args:
+            usage: amounts by name.
+        """
+        for name, amount in usage.items():
+            found = None if isinstance(amount, bool) else finite_number(amount)
+            if found is not None and found >= 0:
+                self._usage.setdefault(name, []).append(found)
 
     def add(
         self,
@@ -64,6 +76,7 @@ class GatheredScores:
         task: str | None = None,
         text: str | None = None,
         line: int | None = None,
+        usage: Mapping[str, object] | None = None,
     ) -> None:
         """Add a row.
 
@@ -74,6 +87,7 @@ class GatheredScores:
             task: the task of the document, if it is known.
             text: the text of the prompt, if it identifies the document in files of other formats, too.
             line: where the row stands, for errors.
+            usage: see :meth:`use`.
 
         Raises:
             ScoreFileError: a value is no number, or not finite.
@@ -101,6 +115,7 @@ class GatheredScores:
             label.fill(self.rows)
         self._prompts.add(document, text)
         self._tasks.add(task)
+        self.use(usage or {})
 
     def metrics(self) -> list[str]:
         """The metrics that at least one row has a value of, in the order of their first row."""
@@ -171,6 +186,7 @@ class GatheredScores:
             files=(self._path, *map(str, beside)),
             format=format,
             texts=texts if self._head.can_be_read_again else None,
+            usage={name: sum(amounts) / len(amounts) for name, amounts in self._usage.items()},
             **about,
         )
         return _checked(run, published_in, may_differ) if run.published else run

@@ -224,7 +224,7 @@ def _gathered(
 ) -> GatheredScores:
     gathered = GatheredScores(head)
     for instance in instances:
-        gathered.add(_document(instance, str(head.path)), values(instance), task=task)
+        gathered.add(_document(instance, str(head.path)), values(instance), task=task, usage=_usage(instance))
     return gathered
 
 
@@ -234,6 +234,13 @@ def _sums(instance: _Instance) -> dict[str, tuple[float, float]]:
         stat.get("name", {}).get("name", ""): (stat.get("sum", 0.0), stat.get("count", 0))
         for stat in instance.get("stats", ())
     }
+
+
+def _usage(instance: _Instance) -> dict[str, object]:
+    """The tokens of a prompt and of its completions, and the time that they took."""
+    means = {name: total / count for name, (total, count) in _sums(instance).items() if count > 0}
+    tokens = [means[name] for name in ("num_prompt_tokens", "num_output_tokens") if name in means]
+    return {"tokens": sum(tokens) if tokens else None, "seconds": means.get("inference_runtime")}
 
 
 def _means(instance: _Instance) -> dict[str, float]:

@@ -47,6 +47,8 @@ class _Sample(TypedDict, total=False):
     score: _Score | None
     metadata: dict[str, object] | None
     error: object
+    model_usage: dict[str, dict[str, object]] | None
+    total_time: float | None
 
 
 class _Texts(TypedDict, total=False):
@@ -137,7 +139,7 @@ class InspectReader(Reader):
     def recognises(self, head: FileHead) -> bool:
         if head.is_zip:
             return head.name.endswith(".eval") or b"_journal/start.json" in head.start or b"header.json" in head.start
-        return _DOCUMENT.match(head.start) is not None
+        return {"status", "eval"} <= head.keys or _DOCUMENT.match(head.start) is not None
 
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
         refuse_options(head, options, self.name, roles=("group", "cluster"))
@@ -147,7 +149,13 @@ class InspectReader(Reader):
 
 READER = InspectReader()
 
-_DOCUMENT = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
+_DOCUMENT = re.compile(rb'\s*\{\s*("version"\s*:\s*\d+\s*,\s*)?"status"\s*:\s*"(success|error|started|cancelled)"')
+
+
+_STATES_ONLY = (
+    "a log of inspect_ai that holds no samples, so there is nothing to compute or compare; run the evaluation with "
+    "--log-samples (the default)"
+)
 
 
 @dataclass
@@ -209,9 +217,9 @@ def _run(log: _OpenLog, head: FileHead, options: ReadOptions) -> Run:
             first_rows.add(document)
             values.update(reduced.get(document, {}))
         failed += sample.get("error") is not None
-        gathered.add(document, values, labels=sample.get("metadata") or {}, task=task)
+        gathered.add(document, values, labels=sample.get("metadata") or {}, task=task, usage=_usage(sample))
     if not gathered.rows:
-        raise ScoreFileError(path, None, "the log holds no samples; expected a log with log_samples on")
+        raise ScoreFileError(path, None, f"{_STATES_ONLY}{_said(header)}")
     if not gathered.metrics():
         problem = f"{gathered.rows} samples, none of them scored: there is nothing to aggregate"
         raise ScoreFileError(path, None, f"{problem}; score the log with `inspect score` first")
@@ -275,6 +283,19 @@ def _expected(header: _Header) -> int | None:
     return min(samples, limit or samples) * (config.get("epochs") or 1)
 
 
+def _said(header: _Header) -> str:
+    """The status of a run and the figures that its log states, for the error of a log without samples."""
+    scores = (header.get("results") or {}).get("scores", ())
+    figures = [
+        f"{scorer.get('name', '')} {key} {value:g}"
+        for scorer in scores
+        for key, metric in (scorer.get("metrics") or {}).items()
+        if (value := finite_number(metric.get("value"))) is not None
+    ]
+    stated = f"; the log states {', '.join(figures)}" if figures else ""
+    return f"; its status is {header.get('status', 'unknown')!r}{stated}"
+
+
 def _document(sample: _Sample | _Texts, path: str) -> str:
     number = sample.get("id")
     if number is None:
@@ -336,6 +357,17 @@ def value_of(value: object) -> float | None:
         return None if value != value else float(value)
     except OverflowError:
         raise ValueError(f"expected a number, got one that is too large: {shown(value)}") from None
+
+
+def _usage(sample: _Sample) -> dict[str, object]:
+    """The tokens, the cost and the time that a sample took, of all models that it called."""
+    usage = [one for one in (sample.get("model_usage") or {}).values() if one]
+    found: dict[str, object] = {"seconds": sample.get("total_time")}
+    for name, key in (("tokens", "total_tokens"), ("cost", "total_cost")):
+        amounts = [finite_number(one.get(key)) for one in usage]
+        known = [amount for amount in amounts if amount is not None]
+        found[name] = sum(known) if known else None
+    return found
 
 
 def _reduced(header: _Header) -> dict[str, dict[str, float | None]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from tensorclass.scores.readers.unpacked_file import PACKED, opened, read_whole
 from tensorclass.scores.score_errors import ScoreFileError, require
@@ -16,6 +17,7 @@ __all__ = [
     "file_beside",
     "json_of_file",
     "json_problem",
+    "outer_keys",
     "parsed",
     "python_json",
     "read_document",
@@ -25,6 +27,7 @@ __all__ = [
 _Shape = TypeVar("_Shape")
 
 BOM = b"\xef\xbb\xbf"
+_TOKEN: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?|[\[\]{}]', re.DOTALL)
 
 
 def parsed(content: bytes, shape: type[_Shape], name: str) -> _Shape:
@@ -90,6 +93,25 @@ def read_document(path: Path, shape: type[_Shape], name: str | None = None) -> _
     with opened(path, name) as (stream, _):
         content = read_whole(stream, name)
     return parsed(content, shape, name)
+
+
+def outer_keys(start: bytes) -> frozenset[str]:
+    """The outermost keys of a JSON object, of which only the start is there.
+
+    Example:
+        >>> sorted(outer_keys(b'{"a": {"b": "}"}, "c": [1, {"d"'))
+        ['a', 'c']
+    """
+    depth, keys = 0, set[str]()
+    for token in _TOKEN.finditer(start):
+        if token[1] is not None:
+            if depth == 1 and token[2] is not None:
+                keys.add(token[1].decode(errors="replace"))
+        else:
+            depth += 1 if token[0] in (b"{", b"[") else -1
+            if depth == 0:
+                break
+    return frozenset(keys)
 
 
 def document_beside(path: Path, name: str, shape: type[_Shape]) -> tuple[Path, _Shape] | None:

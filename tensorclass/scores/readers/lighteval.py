@@ -49,7 +49,7 @@ class LightevalReader(Reader):
         if not head.is_parquet:
             return False
         try:
-            with ParquetRows.of(head) as rows:
+            with ParquetRows.of(head.location, str(head.path)) as rows:
                 return _Columns.of(rows) is not None
         except MissingExtraError:
             return _NAME.match(run_name(head.path)) is not None
@@ -101,7 +101,7 @@ def _run(head: FileHead, options: ReadOptions) -> Run:
     task = None if named is None else named["task"]
     gathered = GatheredScores(head)
     others: dict[str, object] = {}
-    with ParquetRows.of(head) as rows:
+    with ParquetRows.of(head.location, str(head.path)) as rows:
         columns = _Columns.of(rows)
         if columns is None:
             raise ScoreFileError(path, None, "expected details of lighteval, with __metric__ and __doc__")
@@ -209,7 +209,7 @@ def _texts(path: Path) -> Iterator[PromptText]:
     head = FileHead.of(path)
     ids = _run(head, ReadOptions()).scores.prompt_id
     assert ids is not None
-    with ParquetRows.of(head) as rows:
+    with ParquetRows.of(head.location, str(head.path)) as rows:
         columns = _Columns.of(rows)
         assert columns is not None
         wanted = [one for one in (columns.prompt, columns.response) if one is not None]

@@ -113,7 +113,7 @@ class _LoggedRun:
         family, roles = self._options.family, self._options.columns
         columns = LoggedColumns(first, self._path, number, family, self._task, file, self._published, roles)
         on_progress = self._options.on_progress(self._head.path)
-        if columns.keys is None:
+        if columns.keys is None or self._head.is_parquet:
             self._add(columns, self._head.rows(on_progress))
             return columns
         narrow = struct_of(columns.narrow_keys(self._wanted)) if is_key(self._wanted or "") else None

@@ -88,9 +88,13 @@ def _in_folder(folder: Path, last: Iterable[Reader]) -> tuple[list[Path], list[P
     known: list[Path] = []
     unknown: list[Path] = []
     companions: set[str] = set()
+    summaries: set[Path] = set()
     for path in _walked(folder):
         try:
-            companions.update(reader_of(FileHead.of(path), last=last).companions)
+            reader = reader_of(FileHead.of(path), last=last)
+            companions.update(reader.companions)
+            if reader.figures_only:
+                summaries.add(path)
         except UnknownFormatError:
             if logs_beside(path):
                 known.append(path)
@@ -101,9 +105,11 @@ def _in_folder(folder: Path, last: Iterable[Reader]) -> tuple[list[Path], list[P
             if not _is_data(path):
                 continue
         known.append(path)
+    beside = {path for path in (*summaries, *unknown) if any(fnmatch(_unpacked(path.name), one) for one in companions)}
+    known = [path for path in known if path not in beside]
     if not known:
         raise ScoreFileError(str(folder), None, _nothing_in(unknown))
-    return known, [path for path in unknown if not any(fnmatch(_unpacked(path.name), one) for one in companions)]
+    return known, [path for path in unknown if path not in beside]
 
 
 def _walked(folder: Path) -> Iterator[Path]:

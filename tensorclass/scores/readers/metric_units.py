@@ -15,7 +15,9 @@ __all__ = ["is_named_as_share", "unit_of"]
 _SHARES: Final = re.compile(
     r"(acc|exact_match|em|f1|precision|recall|pass|mrr|hit|success|correct)([_@\d].*)?|.*_(acc|em|f1)"
 )
-_NUMBERS: Final = re.compile(r"(bleu|rouge|chrf|ter|mae|mse|rmse|mcc|perplexity|bits_per|likelihood|brier|wer|cer).*")
+_NUMBERS: Final = re.compile(
+    r"(wb_score|bleu|rouge|chrf|ter|mae|mse|rmse|mcc|perplexity|bits_per|likelihood|brier|wer|cer).*"
+)
 
 
 def is_named_as_share(name: str) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, cast
 
-from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.lines import Row
 from tensorclass.scores.score_errors import MissingExtraError, ScoreFileError
 from tensorclass.support.extras import require
@@ -32,23 +32,27 @@ class ParquetRows:
 
     @classmethod
     @contextmanager
-    def of(cls, head: FileHead) -> Generator[ParquetRows, None, None]:
+    def of(cls, path: Path, name: str) -> Generator[ParquetRows, None, None]:
         """Open a file.
+
+        Args:
+            path: the file.
+            name: the file as the caller named it, for errors.
 
         Raises:
             ScoreFileError: it is cut off or damaged.
             MissingExtraError: pyarrow is not installed.
         """
         try:
-            parquet = require("pyarrow.parquet", "arrow", f"reading {head.path}")
+            parquet = require("pyarrow.parquet", "arrow", f"reading {name}")
         except ImportError as error:
             raise MissingExtraError(str(error), name="pyarrow") from None
         try:
-            file = parquet.ParquetFile(head.location)
+            file = parquet.ParquetFile(path)
         except _DAMAGE as error:
-            raise _damaged(str(head.path), None, error) from None
+            raise _damaged(name, None, error) from None
         with file:
-            yield cls(file, str(head.path))
+            yield cls(file, name)
 
     def fields(self, column: str) -> tuple[str, ...]:
         """The names of the fields of a structure; empty for another column."""
@@ -65,7 +69,7 @@ class ParquetRows:
             ScoreFileError: the file is damaged, or its values take more memory than there is.
         """
         number = 0
-        batches = iter(self._file.iter_batches(columns=list(columns)))
+        batches = iter(self._file.iter_batches(_ROWS, columns=list(columns)))
         while True:
             try:
                 batch = next(batches, None)
@@ -79,6 +83,7 @@ class ParquetRows:
                 yield number, row
 
 
+_ROWS: Final = 1024  # to read at a time: they may hold long texts
 _DAMAGE: Final = (OSError, ValueError, NotImplementedError, OverflowError, MemoryError)
 
 

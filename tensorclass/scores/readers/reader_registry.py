@@ -6,6 +6,7 @@ module here, listed in :data:`MODULES`, and imported when the first file is look
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,11 +48,26 @@ MODULES: Final[tuple[str, ...]] = (
     "evalplus",
     "human_eval",
     "lighteval",
+    "promptfoo",
+    "openai_evals",
+    "tau_bench",
+    "swe_bench",
+    "live_code_bench",
+    "math_harness",
+    "mmlu_pro",
+    "wild_bench",
+    "arena",
+    "stated_figures",
+    "zip_archive",
 )
 """The modules of the package's own readers, which look at a file in this order; each has a ``READER``."""
 
 
-_TABLES: Final = "for a table, name the roles of its columns: --columns prompt=id,accuracy=correct"
+_MOST_COLUMNS: Final = 12  # named in an error
+_PROMPTS: Final = re.compile(r"(.*_)?(id|idx|index|key|prompt|question|name)")
+_SCORES: Final = re.compile(
+    r"(.*_)?(acc|accuracy|correct|right|passed|pass|success|score|reward|f1|em|exact_match|is_.*)"
+)
 
 
 @dataclass(frozen=True)
@@ -156,6 +172,8 @@ class Reader(ABC):
         description: the format in a few words, for the error of an unknown format.
         companions: patterns of the names of files that stand beside these logs and hold no scores of their own
             (``"run_spec.json"``); a folder may hold them. Names are without ``.gz`` and the like.
+        figures_only: the files hold figures without rows: in a folder they are left out where they are companions of
+            logs.
 
     Example:
         >>> import pathlib, tempfile
@@ -179,6 +197,7 @@ class Reader(ABC):
     name: str
     description: str = ""
     companions: Sequence[str] = ()
+    figures_only: bool = False
 
     @abstractmethod
     def recognises(self, head: FileHead) -> bool:
@@ -306,22 +325,43 @@ def _own_reader(module: str) -> Reader:
 def _unknown(head: FileHead) -> ScoreFileError:
     """Say what is wrong with a file that no reader recognises. A line that is not JSON is the error of reading it."""
     path = str(head.path)
-    known = ", or ".join(_own_reader(module).description for module in MODULES)
-    if head.is_zip or head.is_parquet:
-        got = "a zip archive" if head.is_zip else f"a Parquet file; {_TABLES}"
-        return UnknownFormatError(path, None, f"unknown format: expected {known}; got {got}")
+    known = f"formats that are read: {'; '.join(_own_reader(module).description for module in MODULES)}"
+    if head.is_zip:
+        return UnknownFormatError(path, None, f"unknown format: a zip archive without logs; {known}")
+    if head.is_parquet:
+        if head.first_row is None:
+            next(head.rows(), None)  # says what is wrong with it
+        got = "a Parquet file" if head.first_row is not None else "a Parquet file without rows"
+        return UnknownFormatError(path, None, f"unknown format: {got} {_columns(head.first_row or {})}; {known}")
     if head.name.endswith((".csv", ".tsv")):
-        return UnknownFormatError(path, None, f"unknown format: {_TABLES}")
+        names = head.start.decode("utf-8-sig", "replace").partition("\n")[0].strip()
+        separator = max(",\t;|", key=names.count)
+        cells = [cell.strip().strip('"') for cell in names.split(separator)]
+        return UnknownFormatError(path, None, f"unknown format: a table {_columns(dict.fromkeys(cells))}; {known}")
     if head.name.endswith(".json") and head.first_row is None and head.start.strip():
+        if head.keys:
+            got = f"a JSON document with {', '.join(map(repr, sorted(head.keys)[:_MOST_COLUMNS]))}"
+        else:
+            got = "JSON over several lines, or no JSON"
         return UnknownFormatError(
             path,
             1,
-            f"unknown format: JSON over several lines, or no JSON; expected {known}. A summary (results_*.json) "
-            "stands for the sample logs of its date beside it: there are none",
+            f"unknown format: {got}. A summary (results_*.json) stands for the sample logs of its date beside it: "
+            f"there are none; {known}",
         )
     number, row = next(head.rows(), (1, None))
     if row is None:
         return ScoreFileError(path, 1, "the file is empty; expected one JSON object on each line")
-    keys = ", ".join(map(repr, list(row)[:4]))
-    got = f"an object with {keys}; {_TABLES}" if keys else "an object with no keys"
-    return UnknownFormatError(path, number, f"unknown format: expected {known}; got {got}")
+    got = f"rows {_columns(row)}" if row else "an object with no keys"
+    return UnknownFormatError(path, number, f"unknown format: {got}; {known}")
+
+
+def _columns(row: Mapping[str, object]) -> str:
+    """The columns of a table, and how to name their roles."""
+    names = list(row)
+    shown = ", ".join(map(repr, names[:_MOST_COLUMNS])) + (", ..." if len(names) > _MOST_COLUMNS else "")
+    prompt = next((name for name in names if _PROMPTS.fullmatch(name.lower())), None)
+    scores = [name for name in names if name != prompt and _SCORES.fullmatch(name.lower())]
+    scores += [name for name, value in row.items() if name != prompt and isinstance(value, (bool, int, float))]
+    roles = [f"prompt={prompt}"] * (prompt is not None) + [f"accuracy={scores[0] if scores else 'COLUMN'}"]
+    return f"with the columns {shown}. If it is a table, say which holds what: --columns {','.join(roles)}"

@@ -103,6 +103,7 @@ class Run:
         expected: the number of rows that the log says there are; None if it doesn't say.
         seeds: the names of the seeds whose rows the scores hold, one after the other, and their numbers of rows; empty
             for a single run.
+        usage: what an answer took in the mean, where the log says it: ``cost`` (US dollars), ``tokens``, ``seconds``.
 
     Example:
         >>> import torch
@@ -132,6 +133,7 @@ class Run:
     prompt_hashes: NDArray[np.int64] | None = field(default=None, compare=False)
     expected: int | None = None
     seeds: tuple[tuple[str, int], ...] = ()
+    usage: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 def run_name(path: str | Path) -> str:

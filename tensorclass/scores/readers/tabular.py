@@ -16,13 +16,14 @@ from typing import IO, Any, Final, TextIO, TypeAlias, cast
 
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
+from tensorclass.scores.readers.log_sizes import LONGEST_LINE, raised
 from tensorclass.scores.readers.parquet_file import ParquetRows
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_options
 from tensorclass.scores.readers.run import PromptText, Run
 from tensorclass.scores.readers.unpacked_file import BROKEN, broken
 from tensorclass.scores.score_errors import ScoreFileError
 
-__all__ = ["ROLES", "TableReader"]
+__all__ = ["ROLES", "TableReader", "table_names", "table_rows"]
 
 ROLES: Final[tuple[str, ...]] = ("prompt", "task", "model", "group", "cluster", "text", "response", "target")
 """The roles of columns other than metrics."""
@@ -84,7 +85,7 @@ class TableReader(Reader):
             return False
         if head.is_parquet:
             return True
-        names = head.first_row if head.first_row is not None else _header(head)
+        names = head.first_row if head.first_row is not None else table_names(head)
         return names is not None and any(column in names for column in self._roles.columns.values())
 
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
@@ -97,9 +98,11 @@ class TableReader(Reader):
                 table = tables.get(key)
                 if table is None:
                     table = tables[key] = GatheredScores(head)
-                values = {metric: _number(row[column], column, path, line) for metric, column in roles.metrics}
                 document = roles.document(row, table.rows)
-                table.add(document, values, labels=roles.labels(row), task=key[1], line=line)
+                for cells in _repeats([row[column] for _, column in roles.metrics], path, line):
+                    columns = zip(roles.metrics, cells, strict=True)
+                    values = {metric: _number(cell, column, path, line) for (metric, column), cell in columns}
+                    table.add(document, values, labels=roles.labels(row), task=key[1], line=line)
         if not tables:
             raise ScoreFileError(path, None, "a table without rows; expected one for each prompt")
         return [self._run(head, options, *key, table, len(tables)) for key, table in tables.items()]
@@ -145,6 +148,18 @@ def _texts(path: Path, columns: Mapping[str, str], model: str | None, task: str 
                 yield PromptText(own, roles.text(row, "text") or "", response, target)
 
 
+def _repeats(cells: Sequence[object], path: str, line: int) -> Iterator[Sequence[object]]:
+    """The cells of each repeat of a prompt: lists hold the values of several, or of one."""
+    lengths = {len(cast("list[object]", cell)) for cell in cells if isinstance(cell, list)}
+    if not lengths:
+        yield cells
+        return
+    if len(lengths) > 1 or 0 in lengths:
+        raise ScoreFileError(path, line, f"expected lists of the same length in a row, got {sorted(lengths)} values")
+    for place in range(lengths.pop()):
+        yield [cast("list[object]", cell)[place] if isinstance(cell, list) else cell for cell in cells]
+
+
 def _text(value: object) -> str | None:
     """A cell as text; None if it is empty."""
     return None if value is None or value == "" else str(value)
@@ -180,7 +195,7 @@ def _opened(head: FileHead, columns: Iterable[str]) -> Generator[Iterator[tuple[
     """
     wanted = list(dict.fromkeys(columns))
     if head.is_parquet:
-        with ParquetRows.of(head) as table:
+        with ParquetRows.of(head.location, str(head.path)) as table:
             _check(head, wanted, table.columns)
             yield table.rows(wanted)
     elif head.first_row is not None:
@@ -196,12 +211,27 @@ def _json_rows(head: FileHead, wanted: list[str]) -> Iterator[tuple[int, _TableR
         yield line, row
 
 
+def table_rows(head: FileHead) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a CSV file by the names of its columns, each with its line; an empty cell is None.
+
+    Args:
+        head: the file.
+
+    Raises:
+        ScoreFileError: the file is not CSV.
+    """
+    with head.open() as stream, TextIOWrapper(cast("IO[bytes]", stream), encoding="utf-8-sig", newline="") as lines:
+        for line, row in _csv_rows(head, lines, []):
+            yield line, {name: cell or None for name, cell in row.items()}
+
+
 def _csv_rows(head: FileHead, text: TextIO, wanted: list[str]) -> Iterator[tuple[int, _TableRow]]:
     path = str(head.path)
-    names = _header(head)
+    names = table_names(head)
     assert names is not None
     _check(head, wanted, names, 1)
     rows = csv.reader(text, delimiter=_separator(head), strict=True)
+    longest = csv.field_size_limit(raised(LONGEST_LINE))
     try:
         next(rows)
         for cells in rows:
@@ -218,9 +248,11 @@ def _csv_rows(head: FileHead, text: TextIO, wanted: list[str]) -> Iterator[tuple
         raise ScoreFileError(path, rows.line_num, f"not CSV: {error}") from None
     except UnicodeDecodeError as error:
         raise ScoreFileError(path, None, f"not UTF-8: {error.reason}; save the table as UTF-8") from None
+    finally:
+        csv.field_size_limit(longest)
 
 
-def _header(head: FileHead) -> list[str] | None:
+def table_names(head: FileHead) -> list[str] | None:
     """The names of the columns of a CSV file; None for what is no text."""
     line = head.start.splitlines()[0] if head.start.strip() else b""
     try:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tensorclass.scores import (
     AlpacaEvalScoreData,
@@ -62,8 +63,27 @@ def test_the_win_rate_controlled_for_length_is_that_of_the_regression(write: Wri
     preferences = [float("nan") if one is None else one for one in (1.0, 0.0, 0.5, 0.5, None, 0.75)]
     longer = [len(one["output_2"]) - len(one["output_1"]) for one in ENTRIES]
     expected = length_controlled_win_rate(preferences, longer)
-    assert run.scores.aggregate()["length_controlled_win_rate"].value.item() == pytest.approx(expected)
-    assert "without the difficulties of the instructions" in run.notes[1]
+    figures = run.scores.aggregate()
+    assert figures["length_adjusted_win_rate"].value.item() == pytest.approx(expected)
+    assert "length_controlled_win_rate" not in figures
+    assert "is not AlpacaEval's length_controlled_winrate" in run.notes[1]
+
+
+def test_difficulties_are_estimated_from_ten_models_that_are_read_together(write: Write) -> None:
+    files = [
+        write(
+            f"m{model}.json", json.dumps([entry(n, 1.0 + (n % 7 < model), generator_2=f"m{model}") for n in range(40)])
+        )
+        for model in range(10)
+    ]
+    runs = read_runs(files)
+    gamma = runs[0].scores.difficulty
+    assert gamma.argmax().item() % 7 == 0
+    assert all(torch.equal(run.scores.difficulty, gamma) for run in runs)
+    assert "estimated from 10 models" in runs[3].notes[-1]
+    expected = length_controlled_win_rate(runs[3].scores.preference, runs[3].scores.length_difference, gamma)
+    assert runs[3].scores.aggregate()["length_controlled_win_rate"].value.item() == pytest.approx(expected)
+    assert all(run.scores.difficulty is None for run in read_runs(files[:9]))
 
 
 def test_difficulties_are_read_from_a_key_that_the_caller_names(write: Write) -> None:

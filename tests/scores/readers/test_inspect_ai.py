@@ -174,7 +174,7 @@ def test_a_run_that_nobody_scored_is_an_error_that_says_so(tmp_path: Path) -> No
 
 
 def test_a_log_without_samples_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ScoreFileError, match="holds no samples"):
+    with pytest.raises(ScoreFileError, match=r"holds no samples"):
         read_run(archive(tmp_path / "log.eval", []))
 
 
@@ -316,3 +316,27 @@ def test_the_spec_of_the_evaluation_says_its_conditions(tmp_path: Path) -> None:
         "temperature": "0.5",
         "max_tokens": "100",
     }
+
+
+def test_a_document_may_begin_with_its_status(write: Write) -> None:
+    sample = {"id": 1, "epoch": 1, "scores": {"match": {"value": "C"}}}
+    path = write(
+        "log.json", json.dumps({"status": "success", "eval": {"task": "t", "model": "m"}, "samples": [sample]})
+    )
+    run = read_run(path)
+    assert (run.format, run.model, run.task) == ("inspect_ai", "m", "t")
+
+
+def test_a_log_without_samples_says_what_it_states(write: Write) -> None:
+    scores = [{"name": "match", "scorer": "match", "metrics": {"accuracy": {"value": 0.35}}}]
+    log = {"status": "success", "eval": {"task": "t", "model": "m"}, "results": {"scores": scores}}
+    with pytest.raises(
+        ScoreFileError, match=r"holds no samples.* its status is 'success'; the log states match accuracy 0.35"
+    ):
+        read_run(write("log.json", json.dumps(log, indent=2)))
+
+
+def test_a_pointer_of_git_lfs_is_named(write: Write) -> None:
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n"
+    with pytest.raises(ScoreFileError, match=r"found a pointer of git-LFS .*; run `git lfs pull`"):
+        read_run(write("log.json", pointer))

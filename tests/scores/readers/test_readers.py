@@ -324,7 +324,7 @@ def test_the_key_of_a_metric_need_not_be_an_identifier(write: Write, log_row: Ma
     [
         (b"", 1, "the file is empty"),
         (b"\n  \n", 1, "the file is empty"),
-        (b'{"a": 1}\n', 1, "unknown format: .*got an object with 'a'"),
+        (b'{"a": 1}\n', 1, "unknown format: rows with the columns 'a'.*--columns accuracy=a; formats that are read: "),
         (b"\n{}\n", 2, "unknown format: .*no keys"),
         (b"[1]\n", 1, "expected a JSON object on each line, got an array"),
         (b"null\n", 1, "expected a JSON object on each line, got null"),

@@ -134,7 +134,7 @@ NO_NUMBER = "right: expected a number or true or false, got"
         ("t.csv", "id,right\na,inf\n", ACC, ":2: acc: expected a finite number"),
         ("t.csv", b"id,right\n\xff,1\n", ACC, "not UTF-8: invalid start byte"),
         ("t.jsonl", '{"id": 1, "right": 1}\n{"id": 2}\n', ACC, ":2: right: expected a column of the table"),
-        ("t.jsonl", '{"id": 1, "right": [1]}\n', ACC, rf":1: {NO_NUMBER} \[1\]"),
+        ("t.jsonl", '{"id": 1, "right": [[1]]}\n', ACC, rf":1: {NO_NUMBER} \[1\]"),
         ("t.parquet", b"PAR1 cut off", ACC, "the Parquet file is cut off or damaged"),
     ],
 )
@@ -161,3 +161,21 @@ def test_tables_in_a_folder_are_found_by_their_columns(write: Write) -> None:
     write("runs/notes.csv", "some,notes\n1,2\n")
     folder = write("runs/b.jsonl", ROWS).parent
     assert [run.name for run in read_runs([folder], columns=COLUMNS)] == ["a", "b"]
+
+
+def test_lists_hold_the_values_of_repeats(write: Write) -> None:
+    rows = [{"id": n, "score": [True, n > 0], "other": n} for n in range(4)]
+    columns = {"prompt": "id", "accuracy": "score", "size": "other"}
+    run = read_run(write("t.jsonl", rows), columns=columns)
+    assert run.scores.batch_size == (8,)
+    assert run.scores.aggregate()["accuracy"].value.item() == 0.875
+    path = write("u.jsonl", [{"id": 1, "score": [True, False], "other": [1]}])
+    with pytest.raises(ScoreFileError, match=r"u\.jsonl:1: expected lists of the same length in a row, got \[1, 2\]"):
+        read_run(path, columns=columns)
+
+
+def test_a_text_of_csv_may_be_long(write: Write) -> None:
+    path = write("t.csv", f"id,right,text\n1,1,{'x' * 200_000}\n2,0,y\n")
+    run = read_run(path, columns={"prompt": "id", "accuracy": "right", "text": "text", "response": "text"})
+    assert run.texts is not None
+    assert [len(one.prompt) for one in run.texts()] == [200_000, 1]

@@ -2,7 +2,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from tensorclass.scores.estimate import Estimate, IntervalKwargs
-from tensorclass.scores.html_report.shown_prompts import ShownPrompts
+from tensorclass.scores.history import History
+from tensorclass.scores.html_report.shown_prompts import ShownPrompts, TaskPair
 from tensorclass.scores.leaderboard import Leaderboard
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import Comparison, Report
@@ -20,6 +21,8 @@ class ReportOptions:
     texts: bool
     prompts: int
     characters: int
+    history: History | None = None
+    pages: str | None = None
 
 @dataclass(frozen=True, eq=False)
 class TaskGroup:
@@ -40,10 +43,12 @@ class ReportData:
     comparisons: Mapping[str, Comparison]
     groups: Sequence[TaskGroup]
     prompts: ShownPrompts
+    transcripts: Mapping[str, str]
 
     def scored_runs(self) -> Iterator[tuple[str, str, Run, Report]]: ...
 
 def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData: ...
 def reference_of(board: Leaderboard) -> str: ...
 def compared_pair(board: Leaderboard) -> tuple[str, str]: ...
+def model_pairs(board: Leaderboard, grid: Mapping[str, Mapping[str, Run]]) -> list[TaskPair]: ...
 def is_better_when_higher(runs: Iterable[Run], figure: str) -> bool: ...

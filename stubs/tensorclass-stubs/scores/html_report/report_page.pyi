@@ -2,6 +2,7 @@
 from tensorclass.scores.html_report.markup import Markup
 from tensorclass.scores.html_report.report_data import ReportData
 
-__all__ = ["report_page"]
+__all__ = ["report_page", "whole_page"]
 
 def report_page(data: ReportData) -> Markup: ...
+def whole_page(title: str, *content: Markup) -> Markup: ...

@@ -48,4 +48,6 @@ class ShownPrompts:
     shortened: int
     without_texts: tuple[str, ...]
 
-def shown_prompts(pairs: Sequence[TaskPair], *, number: int, texts: bool, characters: int) -> ShownPrompts: ...
+def shown_prompts(
+    pairs: Sequence[TaskPair], *, number: int, texts: bool, characters: int, with_equal: bool = False
+) -> ShownPrompts: ...

@@ -4,6 +4,7 @@ from dataclasses import replace as replace
 from functools import partial as partial
 from pathlib import Path as Path
 from typing import Any as Any
+from tensorclass.scores.readers.alpaca_difficulties import with_difficulties as with_difficulties
 from tensorclass.scores.readers.distinct_runs import OnError as OnError, distinct_runs as distinct_runs
 from tensorclass.scores.readers.file_head import FileHead as FileHead
 from tensorclass.scores.readers.log_files import log_files as log_files

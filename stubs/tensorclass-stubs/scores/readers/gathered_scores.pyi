@@ -12,6 +12,7 @@ class GatheredScores:
     rows: int
 
     def __init__(self, head: FileHead) -> None: ...
+    def use(self, usage: Mapping[str, object]) -> None: ...
     def add(
         self,
         document: str,
@@ -21,6 +22,7 @@ class GatheredScores:
         task: str | None = None,
         text: str | None = None,
         line: int | None = None,
+        usage: Mapping[str, object] | None = None,
     ) -> None: ...
     def metrics(self) -> list[str]: ...
     def run(

@@ -45,6 +45,7 @@ class Reader(ABC):
     name: str
     description: str = ""
     companions: Sequence[str] = ()
+    figures_only: bool = False
 
     @abstractmethod
     def recognises(self, head: FileHead) -> bool: ...
