@@ -176,7 +176,7 @@ class FileHead:
         Example:
             >>> import pathlib
             >>> from tensorclass.scores import FileHead
-            >>> start = b'{"status": "success",\n "eval": {"task": "arc"}, "samples": ['
+            >>> start = b'{"status": "success",\\n "eval": {"task": "arc"}, "samples": ['
             >>> sorted(FileHead(pathlib.Path("log.json"), "log.json", start).keys)
             ['eval', 'samples', 'status']
         """
