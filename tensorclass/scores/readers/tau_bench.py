@@ -62,7 +62,6 @@ class TauBenchReader(RowReader):
         reward = number(row.get("reward", rewarded.get("reward")), "reward")
         domain = row.get("domain") or next(iter(_DOMAIN.findall(head.name.lower())), None)
         told = mapping(mapping(row.get("info")).get("task")).get("instruction")
-        costs = [row.get("agent_cost"), row.get("user_cost", mapping(row.get("info")).get("user_cost"))]
         yield ScoredRow(
             str(needed(row, "task_id")),
             {"passed": reward is not None and abs(reward - 1) <= _ROUNDING},
@@ -70,10 +69,8 @@ class TauBenchReader(RowReader):
             task=f"tau-bench/{domain}" if domain else None,
             prompt=text(told),
             response=text(row.get("messages", row.get("traj"))),
-            usage={
-                "cost": sum(one for one in costs if isinstance(one, (int, float))) if any(costs) else None,
-                "seconds": row.get("duration"),
-            },
+            # not `user_cost`, which is what the simulated user took
+            usage={"cost": row.get("agent_cost"), "seconds": row.get("duration")},
             note="ended without a reward; counted as failed" if reward is None else None,
         )
 

@@ -59,6 +59,13 @@ def test_figures_models_and_tasks(form: str, sample: Callable[[str], Path]) -> N
     assert figures(run) == pytest.approx(expected)
 
 
+def test_the_cost_of_a_tau_bench_run_is_that_of_the_model_and_not_of_the_simulated_user(
+    sample: Callable[[str], Path],
+) -> None:
+    assert read_run(sample("tau_bench")).usage == {}
+    assert read_run(sample("tau_bench, version 2")).usage["cost"] == 0.5
+
+
 @pytest.mark.parametrize("form", [form for form in LOG_SAMPLES if not form.startswith(("arena", "figures", "swe"))])
 def test_texts_are_those_of_the_rows(form: str, sample: Callable[[str], Path]) -> None:
     for run in read_runs([sample(form)]):
