@@ -221,6 +221,7 @@ _NATIVE = "td/native/test_library_builder.py::test_what_is_missing_is_named"
 
 #: Hints that no block provokes, by their file and a part of their text, and the test that does. They need several
 #: processes, a cluster, a GPU, or a system that lacks something.
+_MISSING = "scores/test_missing_verdicts.py"
 ELSEWHERE = {
     ("compat/import_hook.py", "install before anything imports it"): (
         "compat/test_import_hook.py::test_after_an_import_of_tensordict_it_is_too_late"
@@ -234,8 +235,7 @@ ELSEWHERE = {
     ("distributed/messages/exchange.py", "exactly one of them"): _SENT,
     ("distributed/messages/exchange.py", "give group= as well"): _SENT,
     ("distributed/messages/point_to_point.py", "clone it first. Nothing was received"): _SENT,
-    ("distributed/messages/point_to_point.py", "return_early=True does not wait"): _SENT,
-    ("distributed/messages/point_to_point.py", "return_premature=True does not wait"): _SENT,
+    ("distributed/messages/point_to_point.py", "=True does not wait"): _SENT,
     ("distributed/ray.py", "give retries= to map"): f"{_RAY}::test_what_counts_retries_is_who_runs_the_calls",
     ("distributed/ray.py", "ask for less"): f"{_RAY}::test_workers_are_as_many_as_there_is_room_for",
     ("distributed/ray.py", "annotate it, or give the class"): (
@@ -250,6 +250,30 @@ ELSEWHERE = {
     ),
     ("pipelines/stage.py", "map_batches(dataset, stage) takes datasets"): (
         "distributed/ray/test_datasets.py::test_a_stage_that_gets_a_dataset_says_what_takes_it"
+    ),
+    ("scores/missing_verdicts.py", "--missing drop leaves them out"): (
+        f"{_MISSING}::test_more_than_one_percent_is_an_error_that_names_the_options"
+    ),
+    ("scores/missing_verdicts.py", "is no share of right answers"): (
+        f"{_MISSING}::test_a_figure_that_is_no_share_has_no_wrong_answer"
+    ),
+    ("scores/missing_verdicts.py", "have other metrics"): (
+        f"{_MISSING}::test_prompts_of_runs_with_other_metrics_or_repeats_can_only_be_left_out"
+    ),
+    ("scores/missing_verdicts.py", "{} hold {}; use --missing drop"): (
+        f"{_MISSING}::test_prompts_of_runs_with_other_metrics_or_repeats_can_only_be_left_out"
+    ),
+    ("scores/readers/alpaca_difficulties.py", "read the annotations of at least {} models"): (
+        "scores/readers/test_alpaca_eval.py::test_difficulties_are_estimated_from_ten_models_that_are_read_together"
+    ),
+    ("scores/readers/inspect_ai.py", "holds no samples"): (
+        "scores/readers/test_inspect_ai.py::test_a_log_without_samples_says_what_it_states"
+    ),
+    ("scores/run_conditions.py", "runs under other conditions"): (
+        "scores/test_run_conditions.py::test_all_that_differs_is_told_at_once"
+    ),
+    ("scores/run_grid.py", "no prompt has a verdict of all models"): (
+        f"{_MISSING}::test_models_without_a_prompt_that_all_answered_are_an_error"
     ),
     ("support/folder_locks.py", "write to another folder"): (
         "storage/memmap/test_append.py::test_a_handler_of_signals_that_saves_to_the_folder_of_an_append_is_an_error"

@@ -194,7 +194,7 @@ def crossed_difference(
         below_b: of the same shape.
         confidence: the level of the interval.
         share: whether the figures are meant as shares, 0..1.
-        clusters: whether the prompts are clusters of prompts; see :func:`~tensorclass.scores.paired.paired_difference`.
+        clusters: whether the prompts are clusters of prompts; their means are compared.
 
     Example:
         >>> a = np.array([[1.0] * 14 + [0.0] * 6, [1.0] * 8 + [0.0] * 12, [1.0] * 11 + [0.0] * 9])

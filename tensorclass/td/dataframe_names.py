@@ -30,7 +30,7 @@ _ADVICE: dict[str, str] = {
     "info": "print the collection to see fields, dtypes and shapes; summary() has statistics",
     "num_columns width": "len(data.keys()) is the number of fields",
     # rows
-    "append concat extend vstack": "torch.cat([data, other]) joins rows",
+    "concat append extend vstack": "torch.cat([data, other]) joins rows",
     "at iat": "data[3] is a row, data[3].name a value",
     "iloc": "index the collection itself: data[3], data[2:5], data[[0, 2]]",
     "index": "rows have their position as index; data[3], data[2:5] and data[[0, 2]] take them",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,8 +133,6 @@ def test_wrong_counts_them_as_wrong() -> None:
 
 
 def test_wrong_is_1_where_less_is_better() -> None:
-    from dataclasses import replace
-
     run = replace(run_of("a", [0.0, NAN]), higher_is_better={"exact_match": False})
     (found,) = settle_missing([run], "wrong")
     assert found.scores.exact_match.tolist() == [0.0, 1.0]
@@ -163,6 +162,26 @@ def test_prompts_that_only_other_runs_have_are_missing() -> None:
         (2, 0.0),
         (3, 0.0),
     ]
+
+
+def test_prompts_of_runs_with_other_metrics_or_repeats_can_only_be_left_out() -> None:
+    class Other(ScoreData):
+        exact_match: torch.Tensor | None = None
+
+    short = run_of("b", [1.0, 1.0])
+    other = Run("a", Other(torch.ones(4), prompt_id=torch.arange(4), batch_size=[4]), (), "memory", task="sums")
+    with pytest.raises(ValueError, match="--missing wrong: b and a have other metrics; use --missing drop"):
+        settle_missing([other, short], "wrong")
+    unfinished = replace(short, expected=10)
+    with pytest.raises(ValueError, match="8 prompts are missing, of which the other runs hold 2; use --missing drop"):
+        settle_missing([run_of("a", [1.0] * 4), unfinished], "wrong")
+    assert [len(run.scores) for run in settle_missing([other, unfinished], "drop")] == [4, 2]
+
+
+def test_models_without_a_prompt_that_all_answered_are_an_error() -> None:
+    runs = settle_missing([run_of("a", [1.0, NAN]), run_of("b", [NAN, 1.0])], "drop")
+    with pytest.raises(ValueError, match="sums: no prompt has a verdict of all models; leave some of the models out"):
+        leaderboard(runs)
 
 
 def test_one_value_for_all_repeats_of_a_prompt_is_not_missing_in_the_others() -> None:

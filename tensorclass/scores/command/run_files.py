@@ -50,21 +50,21 @@ def read_files(arguments: Namespace, on_error: OnError | None = None, *, one_by_
         on_error=on_error,
         max_missing=arguments.max_missing if arguments.missing == "error" else None,
     )
-    if getattr(arguments, "ray", False) or getattr(arguments, "ray_address", None) is not None:
-        # Ray prints that a process died, or that memory is short, to stdout, where the result of the command goes
-        with redirect_stdout(sys.stderr), _cluster(arguments.ray_address) as ray:
-            return read(found.files, executor=ray)
-    with _progress() as progress:
-        try:
+    try:
+        if getattr(arguments, "ray", False) or getattr(arguments, "ray_address", None) is not None:
+            # Ray prints that a process died, or that memory is short, to stdout, where the result of the command goes
+            with redirect_stdout(sys.stderr), _cluster(arguments.ray_address) as ray:
+                return read(found.files, executor=ray)
+        with _progress() as progress:
             if one_by_one:
                 return _one_by_one(found.files, partial(read, progress=progress))
             return read(found.files, progress=progress)
-        except ScoreFileError as error:
-            others = len(found.files) - 1
-            if not others or not hasattr(arguments, "keep_going"):
-                raise
-            hint = f"--keep-going goes on with the other {f'{others} files' if others > 1 else 'file'}"
-            raise ScoreFileError(error.path, error.line, f"{error.problem}; {hint}") from error
+    except ScoreFileError as error:
+        others = len(found.files) - 1
+        if not others or not hasattr(arguments, "keep_going"):
+            raise
+        hint = f"--keep-going goes on with the other {f'{others} files' if others > 1 else 'file'}"
+        raise ScoreFileError(error.path, error.line, f"{error.problem}; {hint}") from error
 
 
 def _one_by_one(files: Sequence[Path], read: Callable[[Sequence[Path]], list[Run]]) -> list[Run]:

@@ -6,7 +6,7 @@ beside it holds figures only. Source: https://github.com/LiveCodeBench/LiveCodeB
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.lines import Row
@@ -20,7 +20,7 @@ class LiveCodeBenchReader(RowReader):
 
     name = "live_code_bench"
     description = "results of LiveCodeBench (question_id, graded_list)"
-    companions = ("*_eval.json", "Scenario.*.json")
+    companions: Sequence[str] = ("*_eval.json", "Scenario.*.json")
     counts_samples = True
     default_task = "livecodebench"
 

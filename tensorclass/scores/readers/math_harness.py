@@ -30,7 +30,7 @@ class MathHarnessReader(RowReader):
 
     name = "math_harness"
     description = "results of math-evaluation-harness (idx, gt, pred, score)"
-    companions = ("*_metrics.json",)
+    companions: Sequence[str] = ("*_metrics.json",)
 
     def is_row(self, row: Row) -> bool:
         return (

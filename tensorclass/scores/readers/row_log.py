@@ -74,12 +74,12 @@ class RowReader(Reader):
         family: the class of the scores; None for one made for the metrics of the log.
         counts_samples: rows are samples of a problem, with the value ``passed``: the record has a row for each problem,
             with ``num_samples`` and ``num_correct``.
-        default_task: the task of rows that name none.
+        default_task: the task of rows that name none; empty for none.
     """
 
     family: ClassVar[type[ScoreData] | None] = None
     counts_samples: ClassVar[bool] = False
-    default_task: ClassVar[str | None] = None
+    default_task: ClassVar[str] = ""
 
     @abstractmethod
     def is_row(self, row: Row) -> bool:
@@ -162,7 +162,7 @@ class RowReader(Reader):
 
     def _key(self, one: ScoredRow) -> _Key:
         """The model and the task of a row."""
-        return one.model or None, one.task or self.default_task
+        return one.model or None, one.task or self.default_task or None
 
     def _scored(
         self, head: FileHead, on_progress: OnProgress | None = None

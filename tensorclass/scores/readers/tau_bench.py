@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import ClassVar, Final
 
 from typing_extensions import TypedDict
 
@@ -19,6 +19,7 @@ from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.json_document import read_document
 from tensorclass.scores.readers.lines import OnProgress, Row
 from tensorclass.scores.readers.row_log import RowReader, ScoredRow, mapping, needed, number, text
+from tensorclass.scores.score_data import ScoreData
 
 __all__ = ["READER", "TauBenchReader"]
 
@@ -36,7 +37,7 @@ class TauBenchReader(RowReader):
 
     name = "tau_bench"
     description = "results of tau-bench (task_id, trial, reward; or simulations)"
-    family = PassHatKScoreData
+    family: ClassVar[type[ScoreData] | None] = PassHatKScoreData
     counts_samples = True
     default_task = "tau-bench"
 

@@ -118,7 +118,8 @@ def memmap(
     return _memmap(data, prefix, options, return_early, share_non_tensor, archive)
 
 
-save = dumps = memmap
+save = memmap
+dumps = memmap
 
 
 @overload

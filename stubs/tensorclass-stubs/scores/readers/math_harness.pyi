@@ -11,7 +11,7 @@ __all__ = ["READER", "MathHarnessReader"]
 class MathHarnessReader(RowReader):
     name: str
     description: str
-    companions: tuple[str]
+    companions: Sequence[str] = ("*_metrics.json",)
 
     def is_row(self, row: Row) -> bool: ...
     def scored(self, row: Row, head: FileHead) -> Iterator[ScoredRow]: ...

@@ -31,7 +31,7 @@ class ScoredRow:
 class RowReader(Reader):
     family: ClassVar[type[ScoreData] | None] = None
     counts_samples: ClassVar[bool] = False
-    default_task: ClassVar[str | None] = None
+    default_task: ClassVar[str] = ""
 
     @abstractmethod
     def is_row(self, row: Row) -> bool: ...
