@@ -19,7 +19,7 @@ _FEWEST: Final = 10
 """Models whose annotations tell difficulties. In simulations of 51 models, difficulties estimated from 10 of them move
 the figure by 0.24 points in the mean, from 5 by 0.49, which is as much as leaving them out."""
 
-WITHOUT_DIFFICULTIES: Final = (
+WITHOUT_DIFFICULTIES: Final[str] = (
     "length_adjusted_win_rate is not AlpacaEval's length_controlled_winrate, which needs the difficulties of the "
     "instructions and may differ by several points: read the annotations of at least "
     f"{_FEWEST} models together, or name a key that holds them, --columns difficulty=KEY"

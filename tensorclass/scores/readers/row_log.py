@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from tensorclass.scores.families import PassAtKScoreData
 from tensorclass.scores.readers.file_head import FileHead
@@ -77,9 +77,9 @@ class RowReader(Reader):
         default_task: the task of rows that name none; empty for none.
     """
 
-    family: ClassVar[type[ScoreData] | None] = None
-    counts_samples: ClassVar[bool] = False
-    default_task: ClassVar[str] = ""
+    family: type[ScoreData] | None = None
+    counts_samples: bool = False
+    default_task: str = ""
 
     @abstractmethod
     def is_row(self, row: Row) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
 from typing_extensions import TypedDict
 
@@ -37,7 +37,7 @@ class TauBenchReader(RowReader):
 
     name = "tau_bench"
     description = "results of tau-bench (task_id, trial, reward; or simulations)"
-    family: ClassVar[type[ScoreData] | None] = PassHatKScoreData
+    family: type[ScoreData] | None = PassHatKScoreData
     counts_samples = True
     default_task = "tau-bench"
 

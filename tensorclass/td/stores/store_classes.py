@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABCMeta
 from collections.abc import Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -64,7 +65,7 @@ class OnStore(TensorCollection, DataFrameNames):
         )
 
 
-class SourceKeys(MutableMapping[str, "Value"]):
+class SourceKeys(MutableMapping[str, "Value"], metaclass=ABCMeta):
     """Base of stores whose keys are those of another collection, in its order. Removing one removes it there."""
 
     __slots__ = ("source",)

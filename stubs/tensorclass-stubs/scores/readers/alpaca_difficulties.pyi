@@ -4,6 +4,6 @@ from typing import Final
 from tensorclass.scores.readers.run import Run
 
 __all__ = ["WITHOUT_DIFFICULTIES", "with_difficulties"]
-WITHOUT_DIFFICULTIES: Final
+WITHOUT_DIFFICULTIES: Final[str]
 
 def with_difficulties(runs: Sequence[Run]) -> list[Run]: ...

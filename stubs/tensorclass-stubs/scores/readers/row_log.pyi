@@ -2,7 +2,7 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.lines import OnProgress, Row
@@ -29,9 +29,9 @@ class ScoredRow:
     note: str | None = None
 
 class RowReader(Reader):
-    family: ClassVar[type[ScoreData] | None] = None
-    counts_samples: ClassVar[bool] = False
-    default_task: ClassVar[str] = ""
+    family: type[ScoreData] | None = None
+    counts_samples: bool = False
+    default_task: str = ""
 
     @abstractmethod
     def is_row(self, row: Row) -> bool: ...
