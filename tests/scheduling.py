@@ -36,6 +36,7 @@ LONGEST_FIRST = ("typing", "parity", "storage", "distributed", "nn", "benchmarks
 
 _NUMBER = struct.Struct("i")
 _RUNNING = struct.Struct("ii")  # the test that a worker runs, and the one that it runs next, or -1
+_NONE, _DONE = -1, -2  # in place of the test: the worker has not begun, or it has run all that it took
 _PATIENCE = 10.0  #: seconds that a worker has to take down what its tests share, when the run is broken off
 
 
@@ -158,7 +159,7 @@ class Workers:
             while worker.reports in ready or (code is not None and worker.reports.poll()):
                 try:
                     message = worker.reports.recv()
-                except EOFError:
+                except (EOFError, OSError):  # at the end of a message, or within one
                     code = os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1])
                     break
                 self._received(message)
@@ -172,10 +173,16 @@ class Workers:
                 continue
             worker.reports.close()
             workers.remove(worker)
-            if code:
-                workers.append(self._fork(worker.number, self._crashed(worker, code)))
+            index, following = _RUNNING.unpack_from(self.running, _RUNNING.size * worker.number)
+            if index == _NONE:
+                raise session.Interrupted(f"worker {worker.number} {_ended(code)} before its first test")
+            if index != _DONE:  # whatever its exit code is
+                workers.append(self._fork(worker.number, self._crashed(worker, code, index, following)))
 
     def _received(self, message: Any) -> None:
+        if isinstance(message, str):
+            self.items[0].session.shouldstop = message
+            return
         if isinstance(message, dict):
             if "warning" in message:
                 self.config.hook.pytest_warning_recorded.call_historic(kwargs=_unpacked(message))
@@ -187,12 +194,10 @@ class Workers:
             report = pytest.TestReport(item.nodeid, item.location, {}, "passed", None, "call", **times)
         self.config.hook.pytest_runtest_logreport(report=report)
 
-    def _crashed(self, worker: Worker, code: int) -> list[int]:
+    def _crashed(self, worker: Worker, code: int, index: int, following: int) -> list[int]:
         """Report the test in which a worker ended; return those that it had taken and not run."""
-        index, following = _RUNNING.unpack_from(self.running, _RUNNING.size * worker.number)
         item = self.items[index]
-        ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        text = f"the process of worker {worker.number} {ended} in this test"
+        text = f"the process of worker {worker.number} {_ended(code)} in this test"
         report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call")
         self.config.hook.pytest_runtest_logreport(report=report)
         taken = worker.first if index in worker.first else self._group_of(index)
@@ -205,6 +210,7 @@ class Workers:
     def _fork(self, number: int, first: list[int]) -> Worker:
         """Start a worker; it begins with the tests of these numbers."""
         reading, writing = Pipe(duplex=False)
+        _RUNNING.pack_into(self.running, _RUNNING.size * number, _NONE, -1)
         sys.stdout.flush()
         sys.stderr.flush()
         with warnings.catch_warnings():
@@ -259,6 +265,9 @@ class Workers:
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
         finally:
             session._setupstate.teardown_exact(None)
+        if session.shouldstop:
+            reports.send(str(session.shouldstop))
+        _RUNNING.pack_into(self.running, _RUNNING.size * number, _DONE, -1)
 
     def _taken(self, first: list[int]) -> Iterator[int]:
         """These tests, and those of groups that nobody else has taken."""
@@ -294,6 +303,10 @@ class Reporter:
         self.reports.send(
             {"warning": warning, "category": category, "when": when, "nodeid": nodeid, "location": location}
         )
+
+
+def _ended(code: int) -> str:
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
 def _unpacked(message: dict[str, Any]) -> dict[str, Any]:

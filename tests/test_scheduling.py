@@ -22,11 +22,17 @@ FILES = {
             print("still there:", sorted(path.name for path in __import__("pathlib").Path().glob("kept-*")))
         """,
     "test_crash.py": """
-        import os, signal
+        import os, signal, struct
         def test_before(): pass
         def test_killed(): os.kill(os.getpid(), signal.SIGKILL)
         def test_between(): pass
         def test_ended(): os._exit(3)
+        def test_ended_well(): os._exit(0)
+        def test_killed_while_it_reports(request):
+            pipe = request.config.pluginmanager.getplugin("reporter").reports.fileno()
+            os.write(pipe, struct.pack("!i", 1000) + b"the begin of a message")
+            os.kill(os.getpid(), signal.SIGKILL)
+        def test_last(): pass
         """,
     "test_behind.py": "def test_behind(): pass",
     "test_outcomes.py": r"""
@@ -56,11 +62,13 @@ FILES = {
 }
 
 
-def run(folder: Path, *arguments: str) -> str:
-    for name, source in FILES.items():
+def run(folder: Path, *arguments: str, **other: str) -> str:
+    """Run the files in a folder; ``other`` has other contents of some, by the stems of their names."""
+    for name, source in {**FILES, **{f"{stem}.py": source for stem, source in other.items()}}.items():
         (folder / name).write_text(textwrap.dedent(source))
     command = ["-m", "pytest", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadgroup", *arguments]
-    return fresh_python.run(command, cwd=folder, env={"PYTHONPATH": str(REPOSITORY), "PATH": ""}).stdout
+    environment = {"PYTHONPATH": str(REPOSITORY), "PATH": ""}
+    return fresh_python.run(command, cwd=folder, env=environment, timeout=100).stdout
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +81,15 @@ def reported(output: str, outcome: str) -> set[str]:
 
 
 def test_every_test_is_reported_with_its_outcome(output: str) -> None:
-    passed = {"test_before", "test_between", "test_behind", "test_warns", "test_one", "test_two", "test_torn_down"}
-    assert reported(output, "PASSED") == passed
-    assert reported(output, "FAILED") == {"test_killed", "test_ended", "test_wrong"}
+    passed = {"test_before", "test_between", "test_last", "test_behind", "test_warns", "test_one", "test_two"}
+    ended = {"test_killed", "test_ended", "test_ended_well", "test_killed_while_it_reports"}
+    assert reported(output, "PASSED") == {*passed, "test_torn_down"}
+    assert reported(output, "FAILED") == {*ended, "test_wrong"}
     assert reported(output, "ERROR") == {"test_torn_down"}
-    assert "3 failed, 7 passed, 1 skipped, 1 warning, 1 error" in output
+    assert "5 failed, 8 passed, 1 skipped, 1 warning, 1 error" in output
 
 
-@pytest.mark.parametrize("end", ["was killed by SIGKILL", "ended with exit code 3"])
+@pytest.mark.parametrize("end", ["was killed by SIGKILL", "ended with exit code 3", "ended with exit code 0"])
 def test_a_process_that_ends_is_replaced_and_its_test_fails(output: str, end: str) -> None:
     assert re.search(rf"the process of worker \d {end} in this test", output)
 
@@ -98,6 +107,29 @@ def test_the_run_is_broken_off_where_pytest_says_so(tmp_path: Path) -> None:
     output = run(tmp_path, "-x", "test_outcomes.py", "test_behind.py")
     assert "stopping after 1 failures" in output
     assert "test_warns" not in output
+
+
+def test_a_stop_that_a_test_asks_for_ends_the_run(tmp_path: Path) -> None:
+    stops = """
+        def test_stops(request): request.session.shouldstop = "enough"
+        def test_not_run(): pass
+        """
+    output = run(tmp_path, "test_outcomes.py", test_outcomes=stops)
+    assert "1 passed" in output
+    assert "Interrupted: enough" in output
+
+
+def test_workers_that_cannot_begin_end_the_run(tmp_path: Path) -> None:
+    broken = """
+        from tests import scheduling
+        def broken(*args): raise OSError("no space left")
+        scheduling.Workers._work = broken
+        def pytest_configure(config):
+            scheduling.configure(config)
+        """
+    output = run(tmp_path, "test_behind.py", conftest=broken)
+    assert "Interrupted: worker 0 ended with exit code 1 before its first test" in output
+    assert "failed" not in output
 
 
 def test_all_reports_are_sent_where_a_file_is_written(tmp_path: Path) -> None:

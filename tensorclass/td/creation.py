@@ -49,10 +49,11 @@ class Creation(Collection):
     def _new(self, name: str, size: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self:
         batch_size = Size(shapes.as_sequence(size))
         ndim = len(self._batch_size)
-        kwargs = {**kwargs}
         if "device" not in kwargs and self._device is not None:
             kwargs["device"] = self._device
-        of_tensors = {key: value for key, value in kwargs.items() if key != "empty_lazy"}
+        of_tensors = kwargs
+        if "empty_lazy" in kwargs:
+            of_tensors = {key: value for key, value in kwargs.items() if key != "empty_lazy"}
         store = {
             key: getattr(value, name)(
                 batch_size + value.shape[ndim:], *args, **(of_tensors if isinstance(value, Tensor) else kwargs)

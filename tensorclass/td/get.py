@@ -406,6 +406,18 @@ class Reading(Collection):
             elif not leaves_only or _is_leaf(value, None):
                 keys.append((*path, key) if path else key)
 
+    def _items_into(self, entries: list[tuple[FlatKey, Value]], leaves_only: bool, path: tuple[str, ...]) -> None:
+        """Append the entries of all levels, in the order of :meth:`_walk`, which takes longer."""
+        for key, value in self._now().items():
+            if type(value) is Tensor:
+                entries.append(((*path, key) if path else key, value))
+            elif isinstance(value, Reading) and value._is_tree():
+                if not leaves_only:
+                    entries.append(((*path, key) if path else key, value))
+                value._items_into(entries, leaves_only, (*path, key))
+            elif not leaves_only or _is_leaf(value, None):
+                entries.append(((*path, key) if path else key, value))
+
     def _walk_into(
         self,
         entries: list[tuple[FlatKey, Value]],
@@ -503,6 +515,10 @@ class Reading(Collection):
         """
         if not (include_nested or leaves_only or sort):
             return iter(self._store.items())
+        if include_nested and is_leaf is None and not sort:
+            entries: list[tuple[FlatKey, Value]] = []
+            self._items_into(entries, leaves_only, ())
+            return iter(entries)
         return iter(self._walk(include_nested, leaves_only, is_leaf, sort))
 
     @property

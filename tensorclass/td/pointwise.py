@@ -416,7 +416,8 @@ class Pointwise(Operators):
     def _three(self, kernel: Callable[..., Any], other1: Any, other2: Any, **options: Any) -> Self:
         store = self._now()
         try:
-            args = self._all_required((other1, other2), store)
+            first = self._required(other1, store)
+            args = (first, first if other2 is other1 else self._required(other2, store))
         except WiderOperand as error:
             return self._expanded_for(error)._three(kernel, other1, other2, **options)
         if not store:

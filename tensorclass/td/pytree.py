@@ -193,8 +193,8 @@ def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
     ndim = len(new._batch_size)
     if not ndim:
         return True
-    lost = [_lost(leaf, origin.level) for leaf in _tensors(new)]
-    return any(lost) and _enter(new, {tuple(dim for dim in dims if dim < ndim) for dims in lost})
+    lost = {_lost(leaf, origin.level) for leaf in _tensors(new)}
+    return any(lost) and _enter(new, {tuple([dim for dim in dims if dim < ndim]) for dims in lost})
 
 
 def _trace_vmap(new: TensorCollection, origin: _Origin) -> bool:
@@ -269,6 +269,8 @@ def _vmapped(leaves: Sequence[Tensor]) -> bool:
 
 def _lost(leaf: Tensor, level: int) -> tuple[int, ...]:
     """Return the dimensions that vmaps above a level hide of a tensor, counted in the tensor outside of them."""
+    if functorch.maybe_get_level(leaf) == level + 1 and functorch.is_batchedtensor(leaf):  # the most frequent case
+        return (functorch.maybe_get_bdim(leaf),)
     hidden: list[int] = []
     while functorch.is_functorch_wrapped_tensor(leaf) and functorch.maybe_get_level(leaf) > level:
         if functorch.is_batchedtensor(leaf):

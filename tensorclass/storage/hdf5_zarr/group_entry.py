@@ -144,6 +144,7 @@ class GroupEntry:
             return self._as_declared(self._object_rows(index))
         if kind == "unbatched":
             value: Any = rebuild_collection.shared_tensor(self.note or {}, self.read())
+            value = value._resized(self.store.owner()._batch_size)
         elif kind == "jagged":
             value = self._jagged()
         elif kind in ("object", "objects", "text"):

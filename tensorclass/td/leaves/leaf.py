@@ -434,6 +434,9 @@ class FullLeaf(Leaf, TensorCollection):
     def _keys_into(self, *args: Any, **kwargs: Any) -> None:
         pass
 
+    def _items_into(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
     def _selected(self, tree: Any, strict: bool) -> Store:
         if strict and tree:
             raise self._key_error(next(iter(tree)))

@@ -102,7 +102,7 @@ class NumberLeaf(Leaf):
 
     def _filtered_cast(self, dtype: torch.dtype, cast_filter: Any, path: tuple[str, ...]) -> Self:
         is_cast = cast_filter is None or cast_filter(path, self._wrapped_tensor())
-        return self._to(None, dtype, False, False, None) if is_cast else self
+        return self._with_tensor(self._wrapped_tensor().type(dtype)) if is_cast else self
 
     def _to_device(self, device: torch.device, non_blocking: bool) -> Self:
         return self._to(device, None, non_blocking, False, None)

@@ -21,7 +21,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import NonTensorData, NonTensorStack, TensorClass, TensorDict, lazy_stack, set_printoptions
+from tensorclass import (
+    NonTensorData,
+    NonTensorStack,
+    TensorClass,
+    TensorDict,
+    UnbatchedTensor,
+    lazy_stack,
+    set_printoptions,
+)
 from tensorclass.storage import FileError, PersistentTensorDict
 from tensorclass.storage.hdf5_zarr.group_loader import make_backend
 from tensorclass.storage.hdf5_zarr.restorable_file import RestorableFile
@@ -909,3 +917,16 @@ def test_a_save_never_gives_what_another_one_has_put_in_its_place(
                 found["x"]
     with getattr(TensorDict, f"from_{form}")(path) as found:
         assert found["x"].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_an_unbatched_tensor_has_the_batch_size_of_the_file(tmp_path: Path, backend: str) -> None:
+    if backend == "zarr":
+        pytest.importorskip("zarr")
+    data = TensorDict({"x": torch.arange(4), "shared": UnbatchedTensor(torch.ones(2))}, [4])
+    with getattr(data, f"to_{backend}")(tmp_path / "rows", resizable=True) as rows:
+        assert rows.get("shared").batch_size == torch.Size([4])
+        assert rows[1:3].get("shared").batch_size == torch.Size([2])
+        rows.extend(data)
+        assert rows[6].get("x") == 2
+        assert rows[6]["shared"].tolist() == [1.0, 1.0]

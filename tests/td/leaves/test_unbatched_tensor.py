@@ -17,7 +17,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import tensorclass
-from tensorclass import NonTensorData, TensorClass, TensorDict, UnbatchedTensor, is_non_tensor, lazy_stack, stack
+from tensorclass import (
+    NonTensorData,
+    Ragged,
+    TensorClass,
+    TensorDict,
+    UnbatchedTensor,
+    is_non_tensor,
+    lazy_stack,
+    stack,
+)
 from tests import strategies as draw
 from tests.checks import assert_consistent
 from tests.operations import SHAPE_OPERATIONS
@@ -442,6 +451,13 @@ def test_a_holder_is_cast_where_the_filter_says_so() -> None:
     holder = UnbatchedTensor(VALUES)
     assert holder.type(torch.float64, cast_filter=lambda key, value: value.ndim == 1).data.dtype is torch.float64
     assert holder.type(torch.float64, cast_filter=lambda key, value: value.ndim == 0).data.dtype is torch.float32
+
+
+@pytest.mark.parametrize("name", ["torch.DoubleTensor", torch.DoubleTensor])
+def test_a_type_of_torch_is_taken_beside_tensors(name: Any) -> None:
+    data = TensorDict({"shared": UnbatchedTensor(torch.ones(2)), "rows": Ragged([[1], [2]]), "x": torch.ones(2)}, [2])
+    cast = data.type(name)
+    assert {cast.get(key).dtype for key in ("shared", "rows", "x")} == {torch.float64}
 
 
 @pytest.mark.parametrize("holder", [UnbatchedTensor(VALUES, batch_size=[4]), NonTensorData("a", batch_size=[4])])
