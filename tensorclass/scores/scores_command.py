@@ -176,8 +176,9 @@ def _comparisons(
     if all(len(own) < 2 for own in tasks.values()):
         problem = "--compare needs at least two runs of one task"
         if len(runs) == 1:
-            problem += ", got one run"
-            if len(arguments.files) > 1:
+            seeds = len(runs[0].seeds)
+            problem += f", got one run of {seeds} seeds; --seeds apart compares them" if seeds else ", got one run"
+            if not seeds and len(arguments.files) > 1:
                 problem += "; a file given twice is one run, and so are its strict and its loose file"
         else:
             problem += f", got {'; '.join(f'{task}: {own[0].name}' for task, own in tasks.items())}"

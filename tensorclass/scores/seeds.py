@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import translate
 from functools import partial
+from itertools import chain
+from pathlib import Path
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from tensorclass.scores.align import align
 from tensorclass.scores.readers.run import PromptText, Run, SeedPath, model_name, seed_path
 from tensorclass.scores.run_grid import model_of
 
-__all__ = ["SEEDS", "joined", "with_seeds"]
+__all__ = ["SEEDS", "joined", "seed_of", "with_seeds"]
 
 SEEDS = ("random", "pooled", "apart")
 """What may be asked of seeds; any other text is a pattern of their folders."""
@@ -32,7 +34,8 @@ def with_seeds(runs: Sequence[Run], how: str = "random", pattern: str | None = N
         pattern: of the folders or files that are named for seeds, such as ``"run*"``; by default ``seed1``, ``seed-2``.
 
     Returns:
-        The runs, with one for all seeds of a model on a task. Runs of which a seed occurs twice stay as they are.
+        The runs, with one for all seeds of a model on a task. If a seed occurs twice, the seeds of each folder are
+        joined, or none.
 
     Example:
         >>> import torch
@@ -50,28 +53,54 @@ def with_seeds(runs: Sequence[Run], how: str = "random", pattern: str | None = N
     matched = None if pattern is None else re.compile(translate(pattern))
     groups: dict[object, list[tuple[str, Run]]] = {}
     for place, run in enumerate(runs):
-        found = _seed_of(run, matched)
+        found = seed_of(run, matched)
         if found is None:
             groups[place] = [("", run)]
         else:
             run = replace(run, model=_model_of(run, matched))
             groups.setdefault((run.model, run.task, run.filter, found.others), []).append((found.seed, run))
     result: list[Run] = []
-    for own in groups.values():
-        names = [seed for seed, _ in own]
-        if len(own) > 1 and len(set(names)) == len(names):
-            result.append(joined([run for _, run in own], names if how == "random" else ()))
+    for own in chain.from_iterable(map(_distinct_seeds, groups.values())):
+        if len(own) > 1:
+            result.append(joined([run for _, run in own], [seed for seed, _ in own] if how == "random" else ()))
         else:
             result += [run for _, run in own]
     return result
 
 
-def _seed_of(run: Run, pattern: re.Pattern[str] | None) -> SeedPath | None:
+def seed_of(run: Run, pattern: re.Pattern[str] | None = None) -> SeedPath | None:
+    """Find the seed of a run in the path of its file, or else in its log; None if neither says it.
+
+    Of a seed that the log says, ``others`` are the other conditions of the run, since seeds of a model share them.
+
+    Args:
+        run: the run.
+        pattern: of the folders or files that are named for seeds; then what the log says doesn't count.
+    """
     if not run.files:
         return None
-    found = seed_path(run.files[0]) if pattern is None else seed_path(run.files[0], pattern)
+    if pattern is not None:
+        return seed_path(run.files[0], pattern)
+    found = seed_path(run.files[0])
     said = run.conditions.get("seed")
-    return SeedPath(f"seed {said}", ()) if found is None and said is not None and pattern is None else found
+    if found is not None or said is None:
+        return found
+    others = sorted((name, value) for name, value in run.conditions.items() if name not in ("seed", "harness"))
+    return SeedPath(f"seed {said}", tuple(f"{name}={value}" for name, value in others))
+
+
+def _distinct_seeds(own: list[tuple[str, Run]]) -> Iterator[list[tuple[str, Run]]]:
+    """Split runs of a model of which a seed occurs twice: by folder, if each has a seed once; else into single runs."""
+    if len({seed for seed, _ in own}) == len(own):
+        yield own
+        return
+    folders: dict[Path, list[tuple[str, Run]]] = {}
+    for seed, run in own:
+        folders.setdefault(Path(run.files[0]).absolute().parent, []).append((seed, run))
+    if all(len({seed for seed, _ in runs}) == len(runs) for runs in folders.values()):
+        yield from folders.values()
+    else:
+        yield from ([one] for one in own)
 
 
 def _model_of(run: Run, pattern: re.Pattern[str] | None) -> str:
