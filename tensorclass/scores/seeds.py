@@ -23,7 +23,7 @@ SEEDS = ("random", "pooled", "apart")
 """What may be asked of seeds; any other text is a pattern of their folders."""
 
 
-def with_seeds(runs: Sequence[Run], how: str = "random", pattern: str | None = None) -> list[Run]:
+def with_seeds(runs: Sequence[Run], how: str = "random", pattern: str | None = None, *, said: bool = True) -> list[Run]:
     """Join runs of one model and task that are its seeds.
 
     A run's seed is named by its path (``MODEL/seed1/``, ``MODEL_seed1/``, ``MODEL/seed1.jsonl``), or else by its log.
@@ -32,6 +32,7 @@ def with_seeds(runs: Sequence[Run], how: str = "random", pattern: str | None = N
         runs: the runs.
         how: ``"random"`` for a level of their own, ``"pooled"`` within their prompts, ``"apart"`` for models.
         pattern: of the folders or files that are named for seeds, such as ``"run*"``; by default ``seed1``, ``seed-2``.
+        said: whether runs whose logs say other seeds, but not their paths, are joined.
 
     Returns:
         The runs, with one for all seeds of a model on a task. If a seed occurs twice, the seeds of each folder are
@@ -53,7 +54,7 @@ def with_seeds(runs: Sequence[Run], how: str = "random", pattern: str | None = N
     matched = None if pattern is None else re.compile(translate(pattern))
     groups: dict[object, list[tuple[str, Run]]] = {}
     for place, run in enumerate(runs):
-        found = seed_of(run, matched)
+        found = seed_of(run, matched) if said else _of_path(run, matched)
         if found is None:
             groups[place] = [("", run)]
         else:
@@ -77,16 +78,17 @@ def seed_of(run: Run, pattern: re.Pattern[str] | None = None) -> SeedPath | None
         run: the run.
         pattern: of the folders or files that are named for seeds; then what the log says doesn't count.
     """
-    if not run.files:
-        return None
-    if pattern is not None:
-        return seed_path(run.files[0], pattern)
-    found = seed_path(run.files[0])
-    said = run.conditions.get("seed")
-    if found is not None or said is None:
+    found, said = _of_path(run, pattern), run.conditions.get("seed")
+    if found is not None or said is None or pattern is not None or not run.files:
         return found
     others = sorted((name, value) for name, value in run.conditions.items() if name not in ("seed", "harness"))
     return SeedPath(f"seed {said}", tuple(f"{name}={value}" for name, value in others))
+
+
+def _of_path(run: Run, pattern: re.Pattern[str] | None) -> SeedPath | None:
+    if not run.files:
+        return None
+    return seed_path(run.files[0]) if pattern is None else seed_path(run.files[0], pattern)
 
 
 def _distinct_seeds(own: list[tuple[str, Run]]) -> Iterator[list[tuple[str, Run]]]:
