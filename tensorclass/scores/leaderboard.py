@@ -12,6 +12,7 @@ import numpy as np
 
 from tensorclass.scores.corrected_differences import check_correction, corrected_differences
 from tensorclass.scores.estimate import Difference, Estimate
+from tensorclass.scores.families import BattleScoreData
 from tensorclass.scores.grid_figures import GridFigures
 from tensorclass.scores.paired import is_significant
 from tensorclass.scores.ranking import RankInterval, compact_letters, rank_intervals
@@ -263,7 +264,10 @@ def leaderboard(
     tasks = {task: one for task, one in found.items() if one is not None}
     if not tasks:
         wanted = "a figure that all models have" if metric is None else repr(metric)
-        raise ValueError(f"metric: expected {wanted}, got a task without it: {', '.join(grid)}")
+        problem = f"metric: expected {wanted}, got a task without it: {', '.join(grid)}"
+        if all(isinstance(run.scores, BattleScoreData) for run in runs):
+            problem += "; battles rate their models by themselves: leave the leaderboard out"
+        raise ValueError(problem)
     notes = [
         f"{task}: left out, since not all of its runs have {metric or 'a figure in common'}"
         for task in grid

@@ -17,10 +17,13 @@ from tensorclass.scores.align import align
 from tensorclass.scores.readers.run import PromptText, Run, SeedPath, model_name, seed_path
 from tensorclass.scores.run_grid import model_of
 
-__all__ = ["SEEDS", "joined", "seed_of", "with_seeds"]
+__all__ = ["SEEDS", "SEEDS_SAID", "joined", "seed_of", "with_seeds"]
 
 SEEDS = ("random", "pooled", "apart")
 """What may be asked of seeds; any other text is a pattern of their folders."""
+
+SEEDS_SAID = "compared with the seeds as random; --seeds pooled pools them, --seeds apart takes them for models"
+"""The end of the note on seeds."""
 
 
 def with_seeds(runs: Sequence[Run], how: str = "random", pattern: str | None = None, *, said: bool = True) -> list[Run]:
@@ -131,9 +134,8 @@ def joined(runs: Sequence[Run], seeds: Sequence[str] = ()) -> Run:
         raise ValueError(f"{without.name}: expected ids of prompts, by which repeats are told, got None")
     texts = [run.texts for run in runs if run.texts is not None]
     hashes = [run.prompt_hashes for run in runs if run.prompt_hashes is not None]
-    told = "compared with the seeds as random; --seeds pooled pools them, --seeds apart takes them for models"
     if seeds:
-        note = f"{sum(len(run.seeds) or 1 for run in runs)} seeds, {told}"
+        note = f"{sum(len(run.seeds) or 1 for run in runs)} seeds, {SEEDS_SAID}"
     else:
         note = f"{len(runs)} runs are repeats of one, pooled within their prompts"
     return replace(

@@ -211,12 +211,27 @@ def test_the_command_says_that_seeds_are_random(logs: Path, capsys: pytest.Captu
     out = capsys.readouterr().out
     assert len(re.findall(r"^[AB] +[12] ", out, re.MULTILINE)) == 2
     assert "A, B: 3 seeds, compared with the seeds as random; --seeds pooled pools them, --seeds apart" in out
+    assert main(["scores", str(logs), "--compare"]) == 0
+    out = capsys.readouterr().out
+    assert "p-values: t test over prompts and repeated runs" in " ".join(out.split())
+    assert "sign-flip" not in out
     assert main(["scores", str(logs), "--compare", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [(run["model"], run["seeds"]) for run in document["runs"]] == [
         (model, {"seed0": 100, "seed1": 100, "seed2": 100}) for model in "AB"
     ]
     assert document["comparisons"][0]["metrics"][0]["test"] == "t"
+
+
+def test_seeds_are_said_once_of_a_model_with_several_tasks(
+    logs: Path, write: Write, log_row: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model in "AB":
+        for seed in range(3):
+            rows = [log_row(n, {"acc": float((n + seed) % 3 > 0)}) for n in range(30)]
+            write(f"runs/{model}/seed{seed}/samples_piqa_2026-01-31T10-20-30.123456.jsonl", rows)
+    assert main(["scores", str(logs), "--leaderboard"]) == 0
+    assert re.search("^A, B: 3 seeds, compared", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_the_command_pools_seeds_or_takes_them_apart(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -235,6 +250,7 @@ def test_a_gate_and_a_report_take_seeds_as_random(
     assert main(["scores", str(logs), "--fail-if-worse-than", "A", "--report", str(page)]) == 0
     assert "passed: --fail-if-worse-than A: B beside A, arc, acc" in capsys.readouterr().out
     assert "3 seeds, compared with the seeds as random" in page.read_text()
+    assert "p-values of two models by t tests over prompts and seeds" in page.read_text()
 
 
 # --- seeds that logs say ----------------------------------------------------------------------------------------------
