@@ -189,8 +189,14 @@ def _sheets(found: _Results) -> Iterator[Sheet | str]:
     else:
         # A model may have two runs of a task; then they go by their own names.
         is_model = len({(one.run.task, model_of(one.run)) for one in found.runs}) == len(found.runs)
-        yield from score_sheets(found.runs, found.comparisons, names if is_model else short_names(list(models)))
-        taken = usage_sheet([(short_names(list(models))[one.run.name], one.run.usage) for one in found.runs])
+        shown = names if is_model else short_names(list(models))
+        yield from score_sheets(found.runs, found.comparisons, shown)
+        several = len({one.run.task for one in found.runs}) > 1
+        labels = [
+            f"{shown[one.run.name]}, {one.run.task}" if several and is_model else shown[one.run.name]
+            for one in found.runs
+        ]
+        taken = usage_sheet([(label, one.run.usage) for label, one in zip(labels, found.runs, strict=True)])
         if taken is not None:
             yield taken
     for gate in found.gates:

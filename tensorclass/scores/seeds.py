@@ -16,6 +16,7 @@ from tensorclass import cat
 from tensorclass.scores.align import align
 from tensorclass.scores.readers.run import PromptText, Run, SeedPath, model_name, seed_path
 from tensorclass.scores.run_grid import model_of
+from tensorclass.scores.usage import mean_usage
 
 __all__ = ["SEEDS", "SEEDS_SAID", "joined", "seed_of", "with_seeds"]
 
@@ -147,6 +148,7 @@ def joined(runs: Sequence[Run], seeds: Sequence[str] = ()) -> Run:
         texts=partial(_texts_of, texts) if len(texts) == len(runs) else None,
         prompt_hashes=np.concatenate(hashes) if len(hashes) == len(runs) else None,
         expected=None,
+        usage=mean_usage([run.usage for run in runs], [len(run.scores) for run in runs]),
         seeds=tuple(
             own for name, run in zip(seeds, runs, strict=bool(seeds)) for own in run.seeds or ((name, len(run.scores)),)
         ),

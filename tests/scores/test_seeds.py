@@ -118,6 +118,15 @@ def test_a_run_without_seeds_varies_as_the_other_one_does() -> None:
     assert one.stderr.item() == pytest.approx(0.1 * (1 + 1 / 3) ** 0.5, rel=0.25)  # of seeds, for both runs
 
 
+def test_what_an_answer_took_is_the_mean_over_seeds() -> None:
+    a, b, c = (
+        replace(run, usage={"cost": cost}) for run, cost in zip(of_model("a", 0.5), (1.0, 2.0, 6.0), strict=True)
+    )
+    assert with_seeds([a, b, c])[0].usage == {"cost": 3.0}
+    assert with_seeds([a, b, c], "pooled")[0].usage == {"cost": 3.0}
+    assert with_seeds([a, replace(b, usage={})])[0].usage == {}
+
+
 def test_prompts_that_a_seed_lacks_are_missing() -> None:
     first, second, third = of_model("a", 0.5)
     short = replace(third, scores=third.scores[:20])
@@ -303,6 +312,17 @@ def test_seeds_of_logs_are_random_in_all_output(
     seeds = {f"seed {seed}": 100 for seed in (11, 12, 13)}
     assert [(run["model"], run["seeds"]) for run in document["runs"]] == [("A", seeds), ("B", seeds)]
     assert document["comparisons"][0]["metrics"][0]["test"] == "t"
+
+
+@pytest.mark.parametrize("said_seeds", ["inspect"], indirect=True)
+def test_amounts_are_those_of_models(said_seeds: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in said_seeds.glob("*.json"):
+        log = json.loads(path.read_text())
+        for one in log["samples"]:
+            one["total_time"] = 2.5
+        path.write_text(json.dumps(log))
+    assert main(["scores", str(said_seeds), "--compare"]) == 0
+    assert re.search(r"^A +2\.5$", capsys.readouterr().out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("said_seeds", ["inspect"], indirect=True)
