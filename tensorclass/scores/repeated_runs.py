@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from tensorclass import TensorClass
 from tensorclass.scores.crossed import CrossedVariance, crossed_difference, crossed_interval, crossed_variance
-from tensorclass.scores.estimate import Difference, Estimate, check_same_clusters, difference_of, estimate_of
+from tensorclass.scores.estimate import (
+    Difference,
+    Estimate,
+    bounded_ends,
+    check_same_clusters,
+    difference_of,
+    estimate_of,
+)
 from tensorclass.scores.metrics import Metric
 from tensorclass.scores.score_arrays import RecordRows, RunRows, Tallies, tallies
 from tensorclass.scores.tally import Sample, Tally
@@ -65,7 +72,7 @@ class RepeatedTally:
         """The figure with an interval that covers other repeats."""
         pooled = self.pooled
         return estimate_of(
-            crossed_interval(*self.cells(), confidence=confidence, share=pooled.unit == "%"),
+            bounded_ends(crossed_interval(*self.cells(), confidence=confidence, share=pooled.unit == "%"), pooled),
             count=float(pooled.denominator.sum()),
             prompts=pooled.prompts,
             unit=pooled.unit,
