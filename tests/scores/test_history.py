@@ -153,13 +153,20 @@ def test_other_conditions_in_a_history_are_an_error(
 ) -> None:
     for date, shots, right in zip(DATES, (0, 0, 5), (50, 50, 70), strict=True):
         log(write, "runs", date, right)
-        results = {"results": {"arc": {"acc,none": right / 100}}, "model_name": "m", "n-shot": {"arc": shots}}
+        results = {
+            "results": {"arc": {"acc,none": right / 100}},
+            "model_name": "m",
+            "n-shot": {"arc": shots},
+            "config": {"torch_seed": right},
+        }
         write(f"runs/org__m/results_{date}.json", json.dumps(results))
     command = ["scores", "--history", str(tmp_path / "runs")]
     assert main(command) == 2
     assert "n_shot is 5 in" in capsys.readouterr().err
     assert main([*command, "--across", "n_shot"]) == 0
-    assert "arc: other conditions are compared: n_shot is 5 in" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "arc: other conditions are compared: n_shot is 5 in" in out
+    assert "m, arc: the runs have other seeds, whose differences are part of the changes" in out
 
 
 def test_seeds_of_a_history_are_no_runs_of_it(tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,14 +127,28 @@ def test_what_an_answer_took_is_the_mean_over_seeds() -> None:
     assert with_seeds([a, replace(b, usage={})])[0].usage == {}
 
 
-def test_prompts_that_a_seed_lacks_are_missing() -> None:
+def test_prompts_that_a_seed_lacks_are_left_out() -> None:
+    """A seed that ended before the hard prompts doesn't make a model better."""
     first, second, third = of_model("a", 0.5)
     short = replace(third, scores=third.scores[:20])
     found = joined([first, second, short], ("1", "2", "3"))
     one = aggregate_run(found, **SETTINGS)["exact_match"]
-    assert (one.prompts.item(), one.count.item(), one.missing.item()) == (60, 140, 40)
-    rows = torch.cat([first.scores, second.scores, short.scores]).exact_match
+    assert (one.prompts.item(), one.count.item(), one.missing.item()) == (20, 60, 40)
+    rows = torch.cat([run.scores[:20] for run in (first, second, third)]).exact_match
     assert one.value.item() == pytest.approx(rows.mean().item())
+
+
+def test_equal_models_stay_equal_if_a_seed_ends_early() -> None:
+    right = np.repeat([1.0, 0.0], [20, 40])
+    whole = {model: [run_of(f"/r/{model}/seed{n}/s.csv", right, model) for n in range(3)] for model in "AB"}
+    whole["A"][1] = replace(whole["A"][1], scores=whole["A"][1].scores[:25])
+    runs = with_seeds([run for own in whole.values() for run in own])
+    board = leaderboard(runs)
+    assert {model: one.value.item() for model, one in board.macro.items()} == {"A": 0.8, "B": 0.8}
+    (one,) = board.differences[:1]
+    assert (one.difference.value.item(), one.difference.prompts.item()) == (0.0, 25)
+    assert compare_runs(*runs, **SETTINGS)["exact_match"].value.item() == 0.0
+    assert "missing are 35 of A" in board.notes[0]
 
 
 def test_seeds_share_their_shift_over_tasks() -> None:

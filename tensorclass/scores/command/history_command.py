@@ -18,6 +18,7 @@ from tensorclass.scores.grouped_notes import grouped_notes
 from tensorclass.scores.history import History, TaskHistory, drops_in_words, history
 from tensorclass.scores.html_report import write_html_report
 from tensorclass.scores.readers import Run
+from tensorclass.scores.run_grid import model_of
 from tensorclass.scores.score_errors import ScoreFileError
 from tensorclass.scores.score_sheets import interval_heading, numbers_of, shown_p_value
 from tensorclass.scores.seeds import SEEDS, with_seeds
@@ -89,6 +90,15 @@ def _prepared(arguments: Namespace, runs: list[Run]) -> tuple[list[Run], list[st
     checked, notes = checked_runs(arguments, named, is_compared=True)
     how, pattern = (arguments.seeds, None) if arguments.seeds in SEEDS else ("random", arguments.seeds)
     joined = with_seeds(checked, how, pattern, said=False)
+    seeds: dict[str, set[str]] = {}
+    for run in joined:
+        if not run.seeds and "seed" in run.conditions:
+            seeds.setdefault(f"{model_of(run)}, {run.task}", set()).add(run.conditions["seed"])
+    notes += [
+        f"{about}: the runs have other seeds, whose differences are part of the changes"
+        for about, own in seeds.items()
+        if len(own) > 1
+    ]
     of_runs = ((run.name, note) for run in joined for note in run.notes)
     return joined, [*notes, *grouped_notes(of_runs)]
 
