@@ -21,7 +21,7 @@ CORRECTIONS: Final[Mapping[str, _Correction]] = {"holm": holm, "bh": benjamini_h
 
 
 class Corrected(NamedTuple):
-    """What a correction makes of a difference.
+    """A difference's p-value and interval after a correction.
 
     Attributes:
         p_value: the corrected p-value.
