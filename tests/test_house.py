@@ -17,7 +17,7 @@ MOST = {
     "places that look behind fields with names of members": 221,
     "isinstance with the class of a leaf, outside of leaves/ and columns/": 5,
     "modules in the largest circle of imports": 0,
-    "lines of code of the package": 71_880,
+    "lines of code of the package": 72_060,
     "lines of code of td/": 20_780,
     "lines of code of the package that are generated, not counted above": 1_000,
     "lines of C++": 2_620,

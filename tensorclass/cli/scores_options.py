@@ -184,7 +184,9 @@ def _add_diff(commands: Any) -> None:
             "tasks are listed task by task."
         ),
     )
-    parser.add_argument("files", nargs=2, metavar=("A", "B"), help="the files of two runs of one task")
+    # Two arguments of one list: of one with nargs=2 and two names, argparse can't say that it lacks them.
+    parser.add_argument("files", action="append", metavar="A", help="the files of the first run")
+    parser.add_argument("files", action="append", metavar="B", help="those of the second run, on the same tasks")
     parser.add_argument("--metric", metavar="NAME", help="the metric to look at (default: the first that both have)")
     parser.add_argument(
         "--limit", type=_count, default=20, metavar="N", help="how many prompts to list (default: 20; 0 for all)"

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict, Unpack
 from tensorclass import TensorClass
 from tensorclass.scores.bootstrap import bootstrap_difference, bootstrap_interval
 from tensorclass.scores.intervals import Interval, interval_of_ratio
-from tensorclass.scores.limits import is_never_negative
+from tensorclass.scores.limits import ROUNDING, is_never_negative, is_on_a_scale
 from tensorclass.scores.paired import McNemar, PairedDifference, agreeing_ends, mcnemar, paired_difference
 from tensorclass.scores.power import detectable_difference
 from tensorclass.scores.tally import Sample, Tally
@@ -20,6 +20,7 @@ __all__ = [
     "Difference",
     "Estimate",
     "IntervalKwargs",
+    "bounded_ends",
     "check_same_clusters",
     "compared",
     "counted",
@@ -27,7 +28,6 @@ __all__ = [
     "estimate",
     "estimate_difference",
     "estimate_of",
-    "lowest_end",
     "show",
     "show_interval",
 ]
@@ -171,16 +171,36 @@ def estimate(part: Tally | Sample, *, interval: str = "auto", **settings: Unpack
         found = interval_of_ratio(
             units.numerator, units.denominator, name=part.name, interval=interval, share=is_share, **settings
         )
-        found = found._replace(low=lowest_end(found.low, part))
+        found = bounded_ends(found, part)
         count, prompts = float(part.denominator.sum()), part.prompts
         clusters = None if part.cluster is None else units.prompts
     return estimate_of(found, count=count, prompts=prompts, unit=part.unit, clusters=clusters, missing=part.missed)
 
 
-def lowest_end(low: float, part: Tally) -> float:
-    """The lower end of an interval, not below 0 for a metric that never is."""
-    is_above = part.unit != "%" and is_never_negative(part.name) and bool((part.numerator >= 0).all())
-    return max(low, 0.0) if is_above and low == low else low
+def bounded_ends(found: Interval, *parts: Tally) -> Interval:
+    """The interval of a figure, or of the mean of several, within what the metric can be.
+
+    Metrics that are never negative end at 0. Those of the scale 0 to 1 or 0 to 100, such as BLEU, also end at 1, or at
+    100 if a value is above 1.
+    """
+    low, high = found.low, found.high
+    if parts and all(part.unit != "%" and is_never_negative(part.name) for part in parts):
+        if all((part.numerator >= 0).all() for part in parts):
+            low = max(low, 0.0) if low == low else low
+        tops = [_top(part) for part in parts]
+        if None not in tops:
+            high = min(high, max(top for top in tops if top is not None)) if high == high else high
+    return found._replace(low=low, high=high)
+
+
+def _top(part: Tally) -> float | None:
+    """The end of the metric's scale; None if it has none."""
+    if not is_on_a_scale(part.name):
+        return None
+    for top in (1.0, 100.0):
+        if (part.numerator <= top * (1 + ROUNDING) * part.denominator).all():
+            return top
+    return None
 
 
 def estimate_of(

@@ -16,11 +16,11 @@ from tensorclass.scores.estimate import (
     Difference,
     Estimate,
     IntervalKwargs,
+    bounded_ends,
     difference_of,
     estimate,
     estimate_difference,
     estimate_of,
-    lowest_end,
 )
 from tensorclass.scores.intervals import NOTHING, Interval, Sums
 from tensorclass.scores.paired import PairedDifference
@@ -119,7 +119,7 @@ class GridFigures:
             else:
                 sums = [_sums(one) for one in own]
                 found = average_interval(sums, weights, confidence=confidence, share=self._unit == "%")
-            found = found._replace(low=min(lowest_end(found.low, pooled_tally(one)) for one in own))
+            found = bounded_ends(found, *map(pooled_tally, own))
             prompts = sum(pooled_tally(one).prompts for one in own)
             count = sum(self._count(task, model) for task in self._averaged)
             return estimate_of(found, count=count, prompts=prompts, unit=self._unit, missing=self._missing(model))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from math import nan
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from tensorclass.scores.corrections import benjamini_hochberg, holm
+from tensorclass.scores.corrected_differences import check_correction, corrected_differences
 from tensorclass.scores.estimate import Difference, Estimate, show, show_interval
 from tensorclass.scores.grid_figures import GridFigures
 from tensorclass.scores.model_names import told_apart
@@ -24,11 +24,8 @@ __all__ = ["History", "HistoryPoint", "TaskHistory", "drops_in_words", "history"
 
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T_ ]\d\d[-:.]?\d\d(?:[-:.]?\d\d)?)?")
 _NUMBER: Final = re.compile(r"(\d+)")
-_CORRECTIONS: Final[Mapping[str, Callable[[ArrayLike], NDArray[np.float64]]]] = {
-    "holm": holm,
-    "bh": benjamini_hochberg,
-    "none": np.asarray,
-}
+
+_Wider: TypeAlias = Callable[[float], Difference]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +39,17 @@ class HistoryPoint:
         change: the difference from the run before, on the prompts that both hold; None for the first run, and where
             they share no prompt.
         p_adjusted: the p-value of the change, corrected for all changes of the history; NaN where there is none.
+        low_adjusted: the lower end of its interval, corrected likewise.
+        high_adjusted: the upper end.
     """
 
     label: str
     run: Run
     figure: Estimate
     change: Difference | None
-    p_adjusted: float
+    p_adjusted: float = nan
+    low_adjusted: float = nan
+    high_adjusted: float = nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +128,9 @@ class History:
                     "change_low": change.get("low"),
                     "change_high": change.get("high"),
                     "p_value": change.get("p_value"),
-                    "p_adjusted": None if point.p_adjusted != point.p_adjusted else point.p_adjusted,
+                    "p_adjusted": _known(point.p_adjusted),
+                    "change_low_adjusted": _known(point.low_adjusted),
+                    "change_high_adjusted": _known(point.high_adjusted),
                     "more_than_noise": self.is_real(point),
                 }
 
@@ -160,10 +163,10 @@ def history(
     Raises:
         ValueError: no task has two runs, or none has the metric.
     """
-    if correction not in _CORRECTIONS:
-        raise ValueError(f"correction: expected {', '.join(map(repr, _CORRECTIONS))}, got {correction!r}")
+    check_correction(correction)
     notes: list[str] = []
     tasks: list[TaskHistory] = []
+    wider: list[_Wider] = []
     for task, model, own in _series(runs, notes):
         ordered = _ordered(own)
         grid = task_figures(task, ordered, metric, cluster)
@@ -173,9 +176,10 @@ def history(
         notes += grid.notes
         figures = GridFigures([grid], seed=seed, resamples=resamples, confidence=confidence)
         tasks.append(_followed(grid, model, ordered, figures, notes))
+        wider += _wider(grid, tasks[-1], figures)
     if not tasks:
         raise ValueError("history: expected a task with at least two runs of one model, or of checkpoints, got none")
-    return History(tuple(_corrected(tasks, correction)), confidence, seed, correction, tuple(notes))
+    return History(tuple(_corrected(tasks, wider, correction, confidence)), confidence, seed, correction, tuple(notes))
 
 
 def drops_in_words(found: History) -> Sequence[str]:
@@ -188,10 +192,11 @@ def drops_in_words(found: History) -> Sequence[str]:
         assert point.change is not None
         one, before = point.change, task.points[task.points.index(point) - 1].label
         change = f"{show(one.value, one.unit, sign=True)} {_points(one.unit)}".rstrip()
-        interval = show_interval(one.low, one.high, one.unit, sign=True)
+        interval = show_interval(point.low_adjusted, point.high_adjusted, one.unit, sign=True)
+        p_value = shown_p_value(point.p_adjusted)
         sentences.append(
             f"{task.task}: {point.label} is worse than {before} by more than noise: {change} {interval}, "
-            f"p = {shown_p_value(point.p_adjusted)}"
+            f"p {p_value if p_value.startswith('<') else f'= {p_value}'}"
         )
     return sentences
 
@@ -259,19 +264,36 @@ def _followed(
                 change = figures.task_difference(grid, points[-1].label, label)
             except ValueError as error:
                 notes.append(str(error))
-        p_value = float("nan") if change is None else float(change.p_value)
-        points.append(HistoryPoint(label, run, figures.figure(grid, label), change, p_value))
+        points.append(HistoryPoint(label, run, figures.figure(grid, label), change))
     return TaskHistory(grid.task, model, grid.figure, grid.higher_is_better, tuple(points))
 
 
-def _corrected(tasks: Sequence[TaskHistory], correction: str) -> Iterable[TaskHistory]:
-    """Correct the p-values of all changes together."""
-    values = [point.p_adjusted for task in tasks for point in task.points]
-    known = [value for value in values if value == value]
-    corrected = iter(_CORRECTIONS[correction](known).tolist() if known else ())
+def _wider(grid: GridTask, task: TaskHistory, figures: GridFigures) -> Iterator[_Wider]:
+    """Functions that compute each change of a task at another confidence."""
+    for before, point in pairwise(task.points):
+        if point.change is not None:
+            yield partial(figures.task_difference, grid, before.label, point.label)
+
+
+def _corrected(
+    tasks: Sequence[TaskHistory], wider: Sequence[_Wider], correction: str, confidence: float
+) -> Iterable[TaskHistory]:
+    """Correct the p-values and intervals of all changes together."""
+    changes = [point.change for task in tasks for point in task.points if point.change is not None]
+    corrected = iter(
+        corrected_differences(changes, correction, confidence, lambda place, level: wider[place](level))
+        if changes
+        else ()
+    )
     for task in tasks:
-        points = [
-            replace(point, p_adjusted=next(corrected)) if point.p_adjusted == point.p_adjusted else point
-            for point in task.points
-        ]
+        points: list[HistoryPoint] = []
+        for point in task.points:
+            if point.change is not None:
+                p_value, low, high = next(corrected)
+                point = replace(point, p_adjusted=p_value, low_adjusted=low, high_adjusted=high)
+            points.append(point)
         yield replace(task, points=tuple(points))
+
+
+def _known(number: float) -> float | None:
+    return None if number != number else number

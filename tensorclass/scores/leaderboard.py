@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import isnan, nan
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from tensorclass.scores.corrections import benjamini_hochberg, holm
+from tensorclass.scores.corrected_differences import check_correction, corrected_differences
 from tensorclass.scores.estimate import Difference, Estimate
+from tensorclass.scores.families import BattleScoreData
 from tensorclass.scores.grid_figures import GridFigures
-from tensorclass.scores.paired import agreeing_ends, is_significant
+from tensorclass.scores.paired import is_significant
 from tensorclass.scores.ranking import RankInterval, compact_letters, rank_intervals
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import difference_dict, estimate_dict
@@ -26,11 +26,6 @@ __all__ = ["MACRO", "Leaderboard", "PairedRuns", "leaderboard"]
 
 MACRO: Final = "macro"
 """The macro average, in the place of a task's name."""
-
-_Correction: TypeAlias = Callable[[ArrayLike], NDArray[np.float64]]
-
-
-_CORRECTIONS: Final[Mapping[str, _Correction]] = {"holm": holm, "bh": benjamini_hochberg, "none": np.asarray}
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,14 +258,16 @@ def leaderboard(
         >>> f"{board.macro['new'].value:.3f} {board.micro['new'].value:.3f}"
         '0.625 0.622'
     """
-    if correction not in _CORRECTIONS:
-        raise ValueError(f"correction: expected {', '.join(map(repr, _CORRECTIONS))}, got {correction!r}")
+    check_correction(correction)
     grid = run_grid(list(runs))
     found = {task: task_figures(task, models, metric, cluster) for task, models in grid.items()}
     tasks = {task: one for task, one in found.items() if one is not None}
     if not tasks:
         wanted = "a figure that all models have" if metric is None else repr(metric)
-        raise ValueError(f"metric: expected {wanted}, got a task without it: {', '.join(grid)}")
+        problem = f"metric: expected {wanted}, got a task without it: {', '.join(grid)}"
+        if all(isinstance(run.scores, BattleScoreData) for run in runs):
+            problem += "; battles rate their models by themselves: leave the leaderboard out"
+        raise ValueError(problem)
     notes = [
         f"{task}: left out, since not all of its runs have {metric or 'a figure in common'}"
         for task in grid
@@ -364,22 +361,9 @@ def _corrected(
     pairs: Sequence[tuple[str, str, str]],
     difference: Callable[[str, str, str, float | None], Difference],
 ) -> list[PairedRuns]:
-    """Differences by models and task, with p-values and intervals corrected for all of them together.
-
-    With Holm's method all intervals hold at once (Bonferroni's level), with Benjamini and Hochberg's those of the
-    differences that are found (Benjamini and Yekutieli, 2005, "False discovery rate-adjusted multiple confidence
-    intervals for selected parameters", JASA 100:71-81). An interval excludes 0 where its corrected p-value is
-    significant.
-    """
+    """Differences by models and task, with p-values and intervals corrected for all of them together."""
     found = [difference(*pair, None) for pair in pairs]
-    adjusted = _CORRECTIONS[correction]([float(one.p_value) for one in found]).tolist()
-    share = 1.0
-    if correction != "none" and (tests := sum(p_value == p_value for p_value in adjusted)):
-        held = sum(is_significant(p_value, confidence) for p_value in adjusted) if correction == "bh" else 1
-        share = max(held, 1) / tests
-    result: list[PairedRuns] = []
-    for pair, one, p_value in zip(pairs, found, adjusted, strict=True):
-        wide = one if share == 1 else difference(*pair, 1 - share * (1 - confidence))
-        ends = agreeing_ends(float(one.value), float(wide.low), float(wide.high), p_value, confidence)
-        result.append(PairedRuns(*pair, one, p_value, *ends))
-    return result
+    corrected = corrected_differences(
+        found, correction, confidence, lambda place, level: difference(*pairs[place], level)
+    )
+    return [PairedRuns(*pair, one, *own) for pair, one, own in zip(pairs, found, corrected, strict=True)]

@@ -17,6 +17,7 @@ __all__ = [
     "contradiction",
     "finite_number",
     "is_never_negative",
+    "is_on_a_scale",
     "is_share",
 ]
 
@@ -31,6 +32,7 @@ _NEVER_NEGATIVE = re.compile(
     r"(bleu|rouge|chrf|ter|meteor|mae|mse|rmse|perplexity|brier|wer|cer|tokens|seconds|latency)([\W_\dL].*)?",
     re.IGNORECASE,
 )
+_ON_A_SCALE = re.compile(r"(bleu|rouge|chrf|meteor)([\W_\dL].*)?", re.IGNORECASE)
 
 
 def is_never_negative(name: str) -> bool:
@@ -41,6 +43,16 @@ def is_never_negative(name: str) -> bool:
         (True, True, False)
     """
     return _NEVER_NEGATIVE.fullmatch(name.rpartition("/")[2]) is not None
+
+
+def is_on_a_scale(name: str) -> bool:
+    """Return whether the name is one of a metric from 0 to 1, or 0 to 100, and no share.
+
+    Example:
+        >>> is_on_a_scale("rougeL"), is_on_a_scale("sacrebleu/bleu"), is_on_a_scale("wer")
+        (True, True, False)
+    """
+    return _ON_A_SCALE.fullmatch(name.rpartition("/")[2]) is not None
 
 
 def is_share(value: float) -> bool:

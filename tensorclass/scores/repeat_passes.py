@@ -68,7 +68,9 @@ def with_passes(run: Run, ks: Sequence[int], metric: str | None = None) -> Run:
         values[field] = None if codes is None else codes[torch.as_tensor(first)]
     family = family_of(tuple((figure, "%") for figure in held))
     unreached = sorted({int(figure[5:]) for figure in made} - {int(figure[5:]) for figure in held})
-    notes = [f"pass@k and pass^k of {name}, from {int(counts.min())} to {int(counts.max())} rows of a prompt"]
+    least, most = int(counts.min()), int(counts.max())
+    rows_of = f"from {least} to {most} rows" if least < most else f"from {most} row{'s' * (most > 1)}"
+    notes = [f"pass@k and pass^k of {name}, {rows_of} of a prompt"]
     notes += [f"no prompt has {k} rows" for k in unreached]
     return replace(
         run,

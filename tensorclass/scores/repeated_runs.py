@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from tensorclass import TensorClass
 from tensorclass.scores.crossed import CrossedVariance, crossed_difference, crossed_interval, crossed_variance
-from tensorclass.scores.estimate import Difference, Estimate, check_same_clusters, difference_of, estimate_of
+from tensorclass.scores.estimate import (
+    Difference,
+    Estimate,
+    bounded_ends,
+    check_same_clusters,
+    difference_of,
+    estimate_of,
+)
 from tensorclass.scores.metrics import Metric
 from tensorclass.scores.score_arrays import RecordRows, RunRows, Tallies, tallies
 from tensorclass.scores.tally import Sample, Tally
@@ -38,6 +45,16 @@ class RepeatedTally:
         missing = np.sum(lacking, axis=0) if lacking else None
         return Tally(first.name, numerator, denominator, first.unit, first.cluster, missing)
 
+    @property
+    def lacks(self) -> NDArray[np.bool_]:
+        """``[prompts]``, whether a repeat lacks all verdicts of a prompt.
+
+        Prompts that other repeats answered would weigh less than the others, so that a repeat without the hard ones
+        would raise the figure.
+        """
+        found: NDArray[np.bool_] = np.any([one.lacks for one in self.each], axis=0)
+        return found
+
     def at(self, positions: NDArray[np.int64]) -> RepeatedTally:
         """Return the tally of the prompts at these positions."""
         return RepeatedTally(tuple(one.at(positions) for one in self.each))
@@ -63,19 +80,21 @@ class RepeatedTally:
 
     def estimate(self, *, confidence: float) -> Estimate:
         """The figure with an interval that covers other repeats."""
-        pooled = self.pooled
+        missed = self.pooled.missed
+        whole = self.at(np.flatnonzero(~self.lacks))
+        pooled = whole.pooled
         return estimate_of(
-            crossed_interval(*self.cells(), confidence=confidence, share=pooled.unit == "%"),
+            bounded_ends(crossed_interval(*whole.cells(), confidence=confidence, share=pooled.unit == "%"), pooled),
             count=float(pooled.denominator.sum()),
             prompts=pooled.prompts,
             unit=pooled.unit,
             clusters=None if pooled.cluster is None else pooled.by_cluster().prompts,
-            missing=pooled.missed,
+            missing=missed,
         )
 
     def difference(self, other: RepeatedTally, *, confidence: float) -> Difference:
         """The difference of another run to this one, on the same prompts in the same order."""
-        lacks_a, lacks_b = self.pooled.lacks, other.pooled.lacks
+        lacks_a, lacks_b = self.lacks, other.lacks
         both = np.flatnonzero(~(lacks_a | lacks_b))
         first, second = self.at(both), other.at(both)
         a, b = first.pooled, second.pooled

@@ -7,7 +7,8 @@ from typing import Final
 
 from tensorclass.scores.identity import prompt_keys
 from tensorclass.scores.readers import Run
-from tensorclass.scores.run_grid import runs_by_task
+from tensorclass.scores.run_grid import model_of, runs_by_task
+from tensorclass.scores.seeds import seed_of
 
 __all__ = ["ConditionsDifferError", "check_conditions"]
 
@@ -99,20 +100,30 @@ def _changes_prompts(differs: Collection[str]) -> bool:
 
 def _other_prompts(runs: Sequence[Run]) -> str:
     """Say how many prompts have other texts in two of the runs; nothing if all have the same."""
-    first: tuple[Run, dict[int, int]] | None = None
+    held: list[tuple[Run, str, dict[int, int]]] = []
     for run in runs:
         keys = prompt_keys(run.scores)
         if run.prompt_hashes is None or keys is None:
             continue
-        own = dict(zip(keys.tolist(), run.prompt_hashes.tolist(), strict=True))
-        if first is None:
-            first = run, own
+        own, seed = dict(zip(keys.tolist(), run.prompt_hashes.tolist(), strict=True)), _seed(run)
+        # Seeds may draw other examples for the prompts, so that runs of one seed are compared, if there are any.
+        like = next((one for one in held if one[1] == seed), None)
+        first = like or next(iter(held), None)
+        is_new_seed = like is None and any(model_of(other) == model_of(run) for other, _, _ in held)
+        if like is None:
+            held.append((run, seed, own))
+        if first is None or is_new_seed:
             continue
-        shared = own.keys() & first[1].keys()
-        apart = sum(own[key] != first[1][key] for key in shared)
+        shared = own.keys() & first[2].keys()
+        apart = sum(own[key] != first[2][key] for key in shared)
         if apart:
             return f"{apart} of {len(shared)} prompts have another text in {run.name} than in {first[0].name}"
     return ""
+
+
+def _seed(run: Run) -> str:
+    found = seed_of(run)
+    return "" if found is None else found.seed
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -152,7 +152,7 @@ def task_figures(
     directions = [run.higher_is_better[name] for run in models.values() if name in run.higher_is_better]
     places, every = _common_prompts(task, rows, {model: own[name] for model, own in found.items()})
     own = {model: found[model][name].at(at) for model, at in places.items()}
-    counted = {model: rows[model].prompts - int(_pooled(found[model][name]).lacks.sum()) for model in models}
+    counted = {model: rows[model].prompts - int(found[model][name].lacks.sum()) for model in models}
     missing = {model: every - count for model, count in counted.items()}
     notes: list[str] = []
     if any(missing.values()):
@@ -187,7 +187,7 @@ def _common_prompts(
             pair(of_first.keys, of_other.keys, of_first.prompts, of_other.prompts)
         except ValueError as error:
             raise ValueError(f"{task}: {first} and {other}: {error}") from None
-    has_verdict = {model: ~_pooled(one).lacks for model, one in figures.items()}
+    has_verdict = {model: ~one.lacks for model, one in figures.items()}
     scored = {model: own for model, own in has_verdict.items() if own.any()} or has_verdict
     every = of_first.prompts
     if of_first.keys is None:
@@ -204,10 +204,6 @@ def _common_prompts(
     if not len(common) and any(own.any() for own in scored.values()):
         raise ValueError(f"{task}: no prompt has a verdict of all models; leave some of the models out")
     return places, every
-
-
-def _pooled(one: Figure) -> Tally | Sample:
-    return one.pooled if isinstance(one, RepeatedTally) else one
 
 
 def _keys(task: str, models: Mapping[str, Run]) -> list[NDArray[np.int64] | None]:

@@ -15,6 +15,7 @@ from tensorclass.scores.estimate import compared as compared_prompts
 from tensorclass.scores.grouped_notes import grouped_notes
 from tensorclass.scores.logged_scores import LoggedScoreData
 from tensorclass.scores.report import Comparison, Report, positions
+from tensorclass.scores.seeds import SEEDS_SAID
 from tensorclass.scores.sheet import Sheet, SheetColumn
 from tensorclass.support.printable import printable
 
@@ -40,6 +41,9 @@ _METHODS = {
     "normal": "normal, from the tasks' standard errors",
 }
 _MOST_NAMES = 4  # of figures in a caption
+_TESTS = {"t": "t test over prompts and repeated runs", "normal": "normal"}
+"""Tests that are no sign flips."""
+
 _DIFFERENCE_METHODS = {**_METHODS, "adjusted t": "t over prompts, with two added that each run alone has right,"}
 
 
@@ -101,7 +105,8 @@ def run_notes(runs: Sequence[ScoredRun], names: Mapping[str, str]) -> Iterator[t
     for one in runs:
         where = f"{_name(one, names)}, {one.run.task}" if several and one.run.task is not None else _name(one, names)
         for note in (*one.run.notes, *one.run.left_out, *one.report.notes):
-            yield where, note
+            # Seeds are those of a model, on whatever task.
+            yield _name(one, names) if note.endswith(SEEDS_SAID) else where, note
 
 
 def numbers_of(*headings: str) -> list[SheetColumn]:
@@ -308,7 +313,8 @@ def comparison_sheet(found: Comparison, a: str, b: str, higher_is_better: Mappin
             styles={4: style, 5: style},
         )
         _add_method(by, name, one, _DIFFERENCE_METHODS)
-    caption = f"{_methods_caption(by)} p-values: sign-flip test"
+    tests = dict.fromkeys(_TESTS.get(one.test, "sign-flip test") for one in found.values() if one.test != "none")
+    caption = f"{_methods_caption(by)} p-values: {', '.join(tests) or 'none'}"
     caption += ", for verdicts of 0 or 1 McNemar's exact test" if has_verdicts else ""
     caption += "; detects: the smallest difference that so many prompts show with a chance of 80 %."
     sheet.caption = printable(" ".join([caption, *(f"{note}." for note in found.notes)]))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tensorclass.scores.command.checked_runs import checked_runs, with_task_notes
 from tensorclass.scores.command.exit_codes import CommandError, exit_code
 from tensorclass.scores.command.gates import Gate, bound_gates, worse_gates
 from tensorclass.scores.command.history_command import run_history
@@ -19,11 +20,9 @@ from tensorclass.scores.document import ComparedRuns, ScoredRun, document, to_js
 from tensorclass.scores.html_report import write_html_report
 from tensorclass.scores.leaderboard import Leaderboard, leaderboard
 from tensorclass.scores.leaderboard_sheets import leaderboard_sheets
-from tensorclass.scores.missing_verdicts import MissingVerdictsError, settle_missing
 from tensorclass.scores.model_names import find_model, renamed, short_names, told_apart
 from tensorclass.scores.readers import Run
 from tensorclass.scores.repeat_passes import with_passes
-from tensorclass.scores.run_conditions import ConditionsDifferError, check_conditions
 from tensorclass.scores.run_figures import aggregate_run, compare_runs
 from tensorclass.scores.run_grid import model_of, runs_by_task
 from tensorclass.scores.score_errors import ScoreFileError
@@ -105,32 +104,14 @@ def _prepared(arguments: Namespace, runs: list[Run]) -> list[Run]:
     """The runs as models: checked for other conditions and missing verdicts, seeds joined, named."""
     asked = (arguments.baseline, arguments.fail_if_worse_than, arguments.report)
     is_compared = arguments.compare or arguments.leaderboard or any(one is not None for one in asked)
-    problems: list[str] = []
-    notes: list[str] = []
-    try:
-        notes = check_conditions(runs, arguments.across) if is_compared else []
-    except ConditionsDifferError as error:
-        problems.append(str(error))
-    try:
-        runs = settle_missing(
-            runs, arguments.missing, arguments.max_missing, is_compared=is_compared, metric=arguments.metric
-        )
-    except MissingVerdictsError as error:
-        problems.append(str(error))
-    if problems:
-        raise CommandError("; and ".join(problems))
+    runs, notes = checked_runs(arguments, runs, is_compared=is_compared)
     how, pattern = (arguments.seeds, None) if arguments.seeds in SEEDS else ("random", arguments.seeds)
     runs = told_apart(with_seeds(runs, how, pattern))
     if arguments.k is not None:
         runs = [with_passes(run, arguments.k) for run in runs]
     if arguments.names is not None:
         runs = renamed(runs, arguments.names, pooled=how == "pooled")
-    if notes:  # of tasks; the runs of a task are those that they are about
-        runs = [
-            replace(run, notes=(*run.notes, *(note for note in notes if note.startswith(f"{run.task}: "))))
-            for run in runs
-        ]
-    return runs
+    return with_task_notes(runs, notes)
 
 
 def _said(unread: Sequence[ScoreFileError]) -> int:
@@ -176,8 +157,9 @@ def _comparisons(
     if all(len(own) < 2 for own in tasks.values()):
         problem = "--compare needs at least two runs of one task"
         if len(runs) == 1:
-            problem += ", got one run"
-            if len(arguments.files) > 1:
+            seeds = len(runs[0].seeds)
+            problem += f", got one run of {seeds} seeds; --seeds apart compares them" if seeds else ", got one run"
+            if not seeds and len(arguments.files) > 1:
                 problem += "; a file given twice is one run, and so are its strict and its loose file"
         else:
             problem += f", got {'; '.join(f'{task}: {own[0].name}' for task, own in tasks.items())}"
@@ -207,8 +189,14 @@ def _sheets(found: _Results) -> Iterator[Sheet | str]:
     else:
         # A model may have two runs of a task; then they go by their own names.
         is_model = len({(one.run.task, model_of(one.run)) for one in found.runs}) == len(found.runs)
-        yield from score_sheets(found.runs, found.comparisons, names if is_model else short_names(list(models)))
-        taken = usage_sheet([(short_names(list(models))[one.run.name], one.run.usage) for one in found.runs])
+        shown = names if is_model else short_names(list(models))
+        yield from score_sheets(found.runs, found.comparisons, shown)
+        several = len({one.run.task for one in found.runs}) > 1
+        labels = [
+            f"{shown[one.run.name]}, {one.run.task}" if several and is_model else shown[one.run.name]
+            for one in found.runs
+        ]
+        taken = usage_sheet([(label, one.run.usage) for label, one in zip(labels, found.runs, strict=True)])
         if taken is not None:
             yield taken
     for gate in found.gates:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import translate
 from functools import partial
+from itertools import chain
+from pathlib import Path
 
 import numpy as np
 
@@ -14,14 +16,18 @@ from tensorclass import cat
 from tensorclass.scores.align import align
 from tensorclass.scores.readers.run import PromptText, Run, SeedPath, model_name, seed_path
 from tensorclass.scores.run_grid import model_of
+from tensorclass.scores.usage import mean_usage
 
-__all__ = ["SEEDS", "joined", "with_seeds"]
+__all__ = ["SEEDS", "SEEDS_SAID", "joined", "seed_of", "with_seeds"]
 
 SEEDS = ("random", "pooled", "apart")
 """What may be asked of seeds; any other text is a pattern of their folders."""
 
+SEEDS_SAID = "compared with the seeds as random; --seeds pooled pools them, --seeds apart takes them for models"
+"""The end of the note on seeds."""
 
-def with_seeds(runs: Sequence[Run], how: str = "random", pattern: str | None = None) -> list[Run]:
+
+def with_seeds(runs: Sequence[Run], how: str = "random", pattern: str | None = None, *, said: bool = True) -> list[Run]:
     """Join runs of one model and task that are its seeds.
 
     A run's seed is named by its path (``MODEL/seed1/``, ``MODEL_seed1/``, ``MODEL/seed1.jsonl``), or else by its log.
@@ -30,9 +36,11 @@ def with_seeds(runs: Sequence[Run], how: str = "random", pattern: str | None = N
         runs: the runs.
         how: ``"random"`` for a level of their own, ``"pooled"`` within their prompts, ``"apart"`` for models.
         pattern: of the folders or files that are named for seeds, such as ``"run*"``; by default ``seed1``, ``seed-2``.
+        said: whether runs whose logs say other seeds, but not their paths, are joined.
 
     Returns:
-        The runs, with one for all seeds of a model on a task. Runs of which a seed occurs twice stay as they are.
+        The runs, with one for all seeds of a model on a task. If a seed occurs twice, the seeds of each folder are
+        joined, or none.
 
     Example:
         >>> import torch
@@ -50,28 +58,55 @@ def with_seeds(runs: Sequence[Run], how: str = "random", pattern: str | None = N
     matched = None if pattern is None else re.compile(translate(pattern))
     groups: dict[object, list[tuple[str, Run]]] = {}
     for place, run in enumerate(runs):
-        found = _seed_of(run, matched)
+        found = seed_of(run, matched) if said else _of_path(run, matched)
         if found is None:
             groups[place] = [("", run)]
         else:
             run = replace(run, model=_model_of(run, matched))
             groups.setdefault((run.model, run.task, run.filter, found.others), []).append((found.seed, run))
     result: list[Run] = []
-    for own in groups.values():
-        names = [seed for seed, _ in own]
-        if len(own) > 1 and len(set(names)) == len(names):
-            result.append(joined([run for _, run in own], names if how == "random" else ()))
+    for own in chain.from_iterable(map(_distinct_seeds, groups.values())):
+        if len(own) > 1:
+            result.append(joined([run for _, run in own], [seed for seed, _ in own] if how == "random" else ()))
         else:
             result += [run for _, run in own]
     return result
 
 
-def _seed_of(run: Run, pattern: re.Pattern[str] | None) -> SeedPath | None:
+def seed_of(run: Run, pattern: re.Pattern[str] | None = None) -> SeedPath | None:
+    """Find the seed of a run in the path of its file, or else in its log; None if neither says it.
+
+    Of a seed that the log says, ``others`` are the other conditions of the run, since seeds of a model share them.
+
+    Args:
+        run: the run.
+        pattern: of the folders or files that are named for seeds; then what the log says doesn't count.
+    """
+    found, said = _of_path(run, pattern), run.conditions.get("seed")
+    if found is not None or said is None or pattern is not None or not run.files:
+        return found
+    others = sorted((name, value) for name, value in run.conditions.items() if name not in ("seed", "harness"))
+    return SeedPath(f"seed {said}", tuple(f"{name}={value}" for name, value in others))
+
+
+def _of_path(run: Run, pattern: re.Pattern[str] | None) -> SeedPath | None:
     if not run.files:
         return None
-    found = seed_path(run.files[0]) if pattern is None else seed_path(run.files[0], pattern)
-    said = run.conditions.get("seed")
-    return SeedPath(f"seed {said}", ()) if found is None and said is not None and pattern is None else found
+    return seed_path(run.files[0]) if pattern is None else seed_path(run.files[0], pattern)
+
+
+def _distinct_seeds(own: list[tuple[str, Run]]) -> Iterator[list[tuple[str, Run]]]:
+    """Split runs of a model of which a seed occurs twice: by folder, if each has a seed once; else into single runs."""
+    if len({seed for seed, _ in own}) == len(own):
+        yield own
+        return
+    folders: dict[Path, list[tuple[str, Run]]] = {}
+    for seed, run in own:
+        folders.setdefault(Path(run.files[0]).absolute().parent, []).append((seed, run))
+    if all(len({seed for seed, _ in runs}) == len(runs) for runs in folders.values()):
+        yield from folders.values()
+    else:
+        yield from ([one] for one in own)
 
 
 def _model_of(run: Run, pattern: re.Pattern[str] | None) -> str:
@@ -100,9 +135,8 @@ def joined(runs: Sequence[Run], seeds: Sequence[str] = ()) -> Run:
         raise ValueError(f"{without.name}: expected ids of prompts, by which repeats are told, got None")
     texts = [run.texts for run in runs if run.texts is not None]
     hashes = [run.prompt_hashes for run in runs if run.prompt_hashes is not None]
-    told = "compared with the seeds as random; --seeds pooled pools them, --seeds apart takes them for models"
     if seeds:
-        note = f"{sum(len(run.seeds) or 1 for run in runs)} seeds, {told}"
+        note = f"{sum(len(run.seeds) or 1 for run in runs)} seeds, {SEEDS_SAID}"
     else:
         note = f"{len(runs)} runs are repeats of one, pooled within their prompts"
     return replace(
@@ -114,6 +148,7 @@ def joined(runs: Sequence[Run], seeds: Sequence[str] = ()) -> Run:
         texts=partial(_texts_of, texts) if len(texts) == len(runs) else None,
         prompt_hashes=np.concatenate(hashes) if len(hashes) == len(runs) else None,
         expected=None,
+        usage=mean_usage([run.usage for run in runs], [len(run.scores) for run in runs]),
         seeds=tuple(
             own for name, run in zip(seeds, runs, strict=bool(seeds)) for own in run.seeds or ((name, len(run.scores)),)
         ),

@@ -13,15 +13,22 @@ USAGE: Final[Mapping[str, str]] = {"cost": "US$ an answer", "tokens": "tokens", 
 """The heading of each amount by its name in :attr:`~tensorclass.scores.Run.usage`."""
 
 
-def mean_usage(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean over tasks of the amounts that the logs of all of them say.
+def mean_usage(found: Sequence[Mapping[str, float]], weights: Sequence[int] | None = None) -> dict[str, float]:
+    """The mean over tasks, or seeds, of the amounts that the logs of all of them say.
+
+    Args:
+        found: the amounts of each.
+        weights: how much each counts; by default the same.
 
     Example:
         >>> mean_usage([{"tokens": 10.0, "cost": 0.5}, {"tokens": 30.0}])
         {'tokens': 20.0}
+        >>> mean_usage([{"tokens": 10.0}, {"tokens": 30.0}], [3, 1])
+        {'tokens': 15.0}
     """
     names = [name for name in found[0] if all(name in one for one in found)] if found else []
-    return {name: sum(one[name] for one in found) / len(found) for name in names}
+    of = [1] * len(found) if weights is None else weights
+    return {name: sum(weight * one[name] for weight, one in zip(of, found, strict=True)) / sum(of) for name in names}
 
 
 def usage_names(found: Iterable[Mapping[str, float]]) -> list[str]:

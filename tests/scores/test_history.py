@@ -64,6 +64,22 @@ def test_p_values_are_corrected_for_all_changes() -> None:
     assert not corrected.drops()
 
 
+def test_intervals_of_changes_are_corrected_as_their_p_values_are() -> None:
+    runs = [run(f"samples_2026-01-0{day}", right) for day, right in enumerate([60, 54, 60, 60], 1)]
+    for correction in ("holm", "bh", "none"):
+        found = history(runs, correction=correction)
+        for point in found.tasks[0].points[1:]:
+            assert point.change is not None
+            assert found.is_real(point) == (point.low_adjusted > 0 or point.high_adjusted < 0)
+            assert point.low_adjusted <= float(point.change.value) <= point.high_adjusted
+    holm = history(runs).tasks[0].points[1]
+    assert holm.change is not None
+    assert holm.change.high < 0 < holm.high_adjusted
+    rows = list(history(runs).rows())
+    assert rows[0]["change_low_adjusted"] is None
+    assert rows[1]["change_high_adjusted"] == holm.high_adjusted
+
+
 def test_a_metric_of_which_less_is_better_drops_when_it_rises() -> None:
     runs = [run(f"samples_2026-01-0{day}", right) for day, right in ((1, 30), (2, 60))]
     for one in runs:
@@ -100,10 +116,68 @@ def test_the_command_follows_the_runs_of_a_folder(
     ]
 
 
-@pytest.mark.parametrize("option", [["--leaderboard"], ["--compare"], ["--fail-under", "acc=0.5"]])
+@pytest.mark.parametrize(
+    "option", [["--leaderboard"], ["--compare"], ["--fail-under", "acc=0.5"], ["--plot", "a.png"], ["--k", "1"]]
+)
 def test_other_views_are_not_of_a_history(
     option: list[str], tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log(write, "runs", DATES[0], 50)
     assert main(["scores", "--history", str(tmp_path), *option]) == 2
     assert f"--history is of runs one after the other, without {option[0]}" in capsys.readouterr().err
+
+
+def test_missing_verdicts_of_a_history_are_an_error(
+    tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wrong answers that a grader lost hide a drop."""
+    log(write, "runs", DATES[0], 60)
+    rows = [
+        {"doc_id": n, "doc": {"q": n}, "filter": "none", "metrics": ["acc"], "acc": 1.0 if n < 40 else None}
+        for n in range(60)
+    ] + [{"doc_id": n, "doc": {"q": n}, "filter": "none", "metrics": ["acc"], "acc": 0.0} for n in range(60, 100)]
+    write(f"runs/org__m/samples_arc_{DATES[1]}.jsonl", rows)
+    command = ["scores", "--history", str(tmp_path / "runs")]
+    assert main(command) == 2
+    assert "20 of 100 verdicts of acc are missing (20.00 %), more than --max-missing 1%" in capsys.readouterr().err
+    assert main([*command, "--missing", "wrong", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [point["value"] for point in document["points"]] == [0.6, 0.4]
+    assert "20 of 100 verdicts of acc are missing (20.00 %), and counted as wrong" in document["notes"][0]
+    assert main([*command, "--missing", "drop"]) == 0
+    assert "and left out" in capsys.readouterr().out
+
+
+def test_other_conditions_in_a_history_are_an_error(
+    tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for date, shots, right in zip(DATES, (0, 0, 5), (50, 50, 70), strict=True):
+        log(write, "runs", date, right)
+        results = {
+            "results": {"arc": {"acc,none": right / 100}},
+            "model_name": "m",
+            "n-shot": {"arc": shots},
+            "config": {"torch_seed": right},
+        }
+        write(f"runs/org__m/results_{date}.json", json.dumps(results))
+    command = ["scores", "--history", str(tmp_path / "runs")]
+    assert main(command) == 2
+    assert "n_shot is 5 in" in capsys.readouterr().err
+    assert main([*command, "--across", "n_shot"]) == 0
+    out = capsys.readouterr().out
+    assert "arc: other conditions are compared: n_shot is 5 in" in out
+    assert "m, arc: the runs have other seeds, whose differences are part of the changes" in out
+
+
+def test_seeds_of_a_history_are_no_runs_of_it(tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    for month, right in ((1, 60), (2, 30)):
+        for seed in range(3):
+            rows = [
+                {"doc_id": n, "doc": {"q": n}, "filter": "none", "metrics": ["acc"], "acc": float(n < right + seed)}
+                for n in range(100)
+            ]
+            write(f"runs/2026-0{month}-01/m/seed{seed}/samples_arc_2026-03-0{seed + 1}T10-00-00.000000.jsonl", rows)
+    assert main(["scores", "--history", str(tmp_path / "runs"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [point["value"] for point in document["points"]] == pytest.approx([0.61, 0.31])
+    assert any("3 seeds, compared with the seeds as random" in note for note in document["notes"])

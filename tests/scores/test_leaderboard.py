@@ -1,14 +1,26 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import isnan
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
 from tensorclass import field
-from tensorclass.scores import ExactMatchScoreData, Mean, Quantile, Run, ScoreData, compare, leaderboard, metric
+from tensorclass.cli import main
+from tensorclass.scores import (
+    BattleScoreData,
+    ExactMatchScoreData,
+    Mean,
+    Quantile,
+    Run,
+    ScoreData,
+    compare,
+    leaderboard,
+    metric,
+)
 
 
 class TimedScoreData(ScoreData):
@@ -216,3 +228,24 @@ def test_figures_that_are_no_ratio_of_sums_are_ranked_and_averaged() -> None:
     one = leaderboard([run for run in given if run.task == "a"])
     expected = given[2].scores.aggregate()["seconds_p50"]
     assert one.macro["fast"].low == expected.low
+
+
+def test_battles_are_ranked_by_themselves() -> None:
+    models = torch.tensor([0, 1, 1], dtype=torch.int32), torch.tensor([1, 0, 0], dtype=torch.int32)
+    scores = BattleScoreData(*models, torch.tensor([1.0, 0.0, 0.5]), models=("a", "b"), batch_size=[3])
+    with pytest.raises(ValueError, match="battles rate their models by themselves: leave the leaderboard out"):
+        leaderboard([Run("arena", scores, (), "arena", task="arena")])
+
+
+def test_a_report_of_battles_has_their_ratings(write: Callable[..., Path], tmp_path: Path) -> None:
+    outcomes = ("model_a", "model_b", "tie", "model_a", "model_a")
+    rows = [
+        {"question_id": n, "model_a": "x", "model_b": "<y>", "winner": winner, "judge": "j", "turn": 1}
+        for n, winner in enumerate(outcomes)
+    ]
+    page = tmp_path / "report.html"
+    assert main(["scores", str(write("arena.jsonl", rows)), "--report", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "elo" in text
+    assert "&lt;y&gt;" in text
+    assert "<y>" not in text

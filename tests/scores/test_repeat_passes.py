@@ -21,6 +21,12 @@ def run_of(verdicts: list[float], ids: list[int]) -> Run:
     return Run("a", scores, (), "memory", task="sums")
 
 
+def test_the_number_of_rows_is_said_once() -> None:
+    assert with_passes(run_of([1.0, 0.0], [1, 1]), [1]).notes == (
+        "pass@k and pass^k of exact_match, from 2 rows of a prompt",
+    )
+
+
 def test_prompts_with_fewer_rows_do_not_count_for_a_k_and_a_k_that_none_reaches_is_noted() -> None:
     run = with_passes(run_of([1.0, 0.0, 1.0], [1, 1, 2]), [1, 2, 4])
     report = run.scores.aggregate()

@@ -10,6 +10,7 @@ __all__ = [
     "Difference",
     "Estimate",
     "IntervalKwargs",
+    "bounded_ends",
     "check_same_clusters",
     "compared",
     "counted",
@@ -17,7 +18,6 @@ __all__ = [
     "estimate",
     "estimate_difference",
     "estimate_of",
-    "lowest_end",
     "show",
     "show_interval",
 ]
@@ -64,7 +64,7 @@ class Difference(TensorClass, stack_objects=True):
     missing_b: Tensor | None = None
 
 def estimate(part: Tally | Sample, *, interval: str = "auto", **settings: Unpack[IntervalKwargs]) -> Estimate: ...
-def lowest_end(low: float, part: Tally) -> float: ...
+def bounded_ends(found: Interval, *parts: Tally) -> Interval: ...
 def estimate_of(
     found: Interval, *, count: float, prompts: int, unit: str, clusters: int | None = None, missing: int = 0
 ) -> Estimate: ...

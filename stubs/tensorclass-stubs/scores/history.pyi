@@ -2,7 +2,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from tensorclass.scores.corrections import holm
 from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.readers import Run
 
@@ -14,7 +13,9 @@ class HistoryPoint:
     run: Run
     figure: Estimate
     change: Difference | None
-    p_adjusted: float
+    p_adjusted: float = ...
+    low_adjusted: float = ...
+    high_adjusted: float = ...
 
 @dataclass(frozen=True, eq=False)
 class TaskHistory:

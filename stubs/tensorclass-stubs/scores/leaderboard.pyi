@@ -2,7 +2,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from tensorclass.scores.corrections import holm
 from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.ranking import RankInterval
 from tensorclass.scores.readers import Run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensorclass.scores.estimate import show_interval
 from tensorclass.scores.history import History, TaskHistory, drops_in_words
 from tensorclass.scores.html_report.interval_drawings import axis_of, ends_of
 from tensorclass.scores.html_report.markup import Markup, breakable, element
@@ -42,7 +43,7 @@ def _table(found: History, task: TaskHistory, place: int) -> Markup:
         Column(axis.scale(), None, "drawing"),
         Column("interval", None, "number"),
         *number_columns("change"),
-        Column("its interval", None, "number"),
+        Column("interval, corrected", None, "number"),
         *number_columns("p corrected"),
     ]
     rows: list[Markup] = []
@@ -60,7 +61,12 @@ def _table(found: History, task: TaskHistory, place: int) -> Markup:
             cell(axis.interval(float(one.value), float(one.low), float(one.high)), class_="drawing"),
             interval_cell(one),
             cell("-", class_="number") if change is None else figure_cell(float(change.value), change.unit, sign=True),
-            cell("-", class_="number") if change is None else interval_cell(change, sign=True),
+            cell(
+                "-"
+                if change is None
+                else show_interval(point.low_adjusted, point.high_adjusted, change.unit, sign=True),
+                class_="number",
+            ),
             cell("-", class_="number") if change is None else p_value_cell(point.p_adjusted),
         )
         rows.append(row)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tensorclass.scores.changed_prompts import prompt_figures
 from tensorclass.scores.estimate import Estimate, IntervalKwargs
+from tensorclass.scores.families import BattleScoreData
 from tensorclass.scores.grid_figures import GridFigures
 from tensorclass.scores.history import History
 from tensorclass.scores.html_report.shown_prompts import ShownPrompts, TaskPair, shown_prompts
@@ -148,9 +149,12 @@ def compared_pair(board: Leaderboard) -> tuple[str, str]:
 def _leaderboard(
     runs: Sequence[Run], grid: Mapping[str, Mapping[str, Run]], options: ReportOptions
 ) -> Leaderboard | None:
-    """The leaderboard; None if no task has runs of all models, and nothing was asked for that needs it."""
+    """The leaderboard; None if no task but battles has runs of all models, and nothing was asked for that needs it."""
     models = {model for own in grid.values() for model in own}
-    is_possible = any(len(own) == len(models) for own in grid.values())
+    is_possible = any(
+        len(own) == len(models) and not any(isinstance(run.scores, BattleScoreData) for run in own.values())
+        for own in grid.values()
+    )
     if not is_possible and options.baseline is None and options.metric is None:
         return None
     return leaderboard(

@@ -95,8 +95,10 @@ def _method(data: ReportData) -> str:
         {one.interval for reports in data.reports.values() for report in reports.values() for one in report.values()}
     )
     settings = data.options.settings
+    has_seeds = any(run.seeds for run in data.runs)
+    tests = "t tests over prompts and seeds" if has_seeds else "sign-flip tests, prompt by prompt"
     return (
         f"Made by tensorclass scores. Intervals of {100 * settings['confidence']:g} % over prompts "
-        f"({', '.join(methods)}); p-values of two models by sign-flip tests, prompt by prompt; "
+        f"({', '.join(methods)}); p-values of two models by {tests}; "
         f"seed {settings['seed']}. How figures are made: {guide('scores')}"
     )

@@ -54,8 +54,9 @@ def _check_distinct(run: Run, earlier: dict[tuple[str | None, ...], Run]) -> Non
     """Raise a ScoreFileError if an earlier run of the same model, task and seed has the same rows."""
     if run.model is None or run.task is None:
         return
-    seed = seed_path(run.files[0])
-    same = earlier.setdefault((run.model, run.task, run.filter, None if seed is None else seed.seed), run)
+    named = seed_path(run.files[0])
+    seed = run.conditions.get("seed") if named is None else named.seed
+    same = earlier.setdefault((run.model, run.task, run.filter, seed), run)
     file, other = run.files[0], same.files[0]
     if file != other and _same_rows(run, same):
         raise ScoreFileError(file, None, f"holds the same run as {other}: the same model, task and rows; give one")

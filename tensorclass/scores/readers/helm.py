@@ -215,6 +215,7 @@ def _conditions(spec: _RunSpec) -> dict[str, str]:
         "metric": spec.get("metric_specs"),
         "temperature": adapter.get("temperature"),
         "max_tokens": adapter.get("max_tokens"),
+        "seed": adapter.get("random"),
     }
     return {name: short_text(value) for name, value in said.items() if value is not None}
 

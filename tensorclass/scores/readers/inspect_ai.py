@@ -68,6 +68,7 @@ class _Dataset(TypedDict, total=False):
 class _Config(TypedDict, total=False):
     epochs: int | None
     limit: int | list[int] | None
+    seed: int | None
 
 
 class _Eval(TypedDict, total=False):
@@ -266,6 +267,7 @@ def _conditions(header: _Header) -> dict[str, str]:
     }
     sampling = {**(plan.get("config") or {}), **(evaluation.get("model_generate_config") or {})}
     said.update((name, sampling.get(name)) for name in ("temperature", "max_tokens", "top_p", "reasoning_effort"))
+    said["seed"] = sampling.get("seed", (evaluation.get("config") or {}).get("seed"))
     return {name: short_text(value) for name, value in said.items() if value is not None}
 
 

@@ -25,6 +25,7 @@ __all__ = ["HarnessResults", "logs_beside", "results_beside", "short_text"]
 
 _DATE: Final = re.compile(r"_(\d{4}-\d\d-\d\d(?:T[\d.:-]*\d)?)(?:\.jsonl?)?(?:\.(?:gz|bz2|zst))?$")
 _MEANS: Final = (None, "mean", "nanmean")
+_SEEDS: Final = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
 
 
 def results_beside(log: Path) -> list[Path]:
@@ -155,6 +156,7 @@ class HarnessResults:
             "output_type": task_config.get("output_type"),
             "temperature": sampling.get("temperature"),
             "max_tokens": sampling.get("max_gen_toks"),
+            "seed": _seed(config),
             "harness": content.get("lm_eval_version", content.get("git_hash")),
         }
         found = {name: str(value) for name, value in said.items() if value is not None}
@@ -191,6 +193,12 @@ def _leaf_tasks(name: str, children: Mapping[str, tuple[str, ...]], above: tuple
             yield from _leaf_tasks(child, children, (*above, name))
         else:
             yield child
+
+
+def _seed(config: Mapping[str, Any]) -> str | None:
+    """The seeds of a run as ``lm_eval --seed`` takes them: one number, or one of each kind."""
+    seeds = [str(config[name]) for name in _SEEDS if config.get(name) is not None]
+    return ",".join(seeds if len(set(seeds)) > 1 else seeds[:1]) or None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

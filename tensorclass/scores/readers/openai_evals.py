@@ -66,8 +66,10 @@ class OpenaiEvalsReader(RowReader):
 
     def about(self, head: FileHead, rows: Sequence[GatheredScores]) -> Mapping[str, Any]:
         report: Mapping[str, Any] = {}
+        seed: object = None
         for _, row in head.rows():
             report = mapping(row.get("final_report")) or report
+            seed = mapping(mapping(row.get("spec")).get("run_config")).get("seed", seed)
         figures = {name: found for name, one in report.items() if (found := finite_number(one)) is not None}
         held = rows[0].metrics()
         others = tuple(f"the final report states {name} {one:g}" for name, one in figures.items() if name not in held)
@@ -76,6 +78,7 @@ class OpenaiEvalsReader(RowReader):
             "published_in": "the final report",
             "may_differ": True,
             "left_out": others,
+            "conditions": {} if seed is None else {"seed": str(seed)},
             "notes": () if report else ("the log has no final_report: the run may not have ended",),
         }
 

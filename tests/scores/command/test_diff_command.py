@@ -104,3 +104,11 @@ def test_an_unknown_metric_is_named(logs: list[Path], capsys: pytest.CaptureFixt
     assert "--metric: expected f1 in both runs, got old/sums: exact_match; new/sums: exact_match" in (
         capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize("given, lacking", [([], "A, B"), (["one"], "B")])
+def test_a_run_that_is_not_given_is_named(given: list[str], lacking: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit:
+        main(["scores", "diff", *given])
+    assert exit.value.code == 2
+    assert f"the following arguments are required: {lacking}" in capsys.readouterr().err

@@ -142,11 +142,13 @@ def test_the_spec_of_the_run_says_its_conditions_and_the_figures_how_many_instan
 ) -> None:
     path = folder([instance(1, stat("exact_match", 1))], [stat("num_instances", 100.0) | {"mean": 100.0}])
     adapter = {"model": "m", "method": "generation", "max_train_instances": 5, "instructions": "", "temperature": 0.0}
+    adapter["random"] = "7"
     write("bbq/run_spec.json", json.dumps({"name": "bbq", "adapter_spec": adapter, "metric_specs": []}))
     with pytest.raises(ScoreFileError, match="holds 1 of the 100 rows of its run"):
         read_run(path)
     found = read_run(path, max_missing=None).conditions
-    assert {name: found[name] for name in ("n_shot", "method", "instructions", "temperature", "metric")} == {
+    assert {name: found[name] for name in ("n_shot", "method", "instructions", "temperature", "metric", "seed")} == {
+        "seed": "7",
         "n_shot": "5",
         "method": "generation",
         "instructions": "none",

@@ -177,6 +177,10 @@ def test_a_judge_without_a_score_is_said(write: Write) -> None:
     assert run.notes == ("1 of 3 rows: the judge's score is no number",)
 
 
+def test_openai_evals_say_their_seed(sample: Callable[[str], Path]) -> None:
+    assert read_run(sample("openai_evals")).conditions == {"seed": "20220722"}
+
+
 def test_metrics_of_openai_evals_are_figures(write: Write) -> None:
     events = [
         {"spec": {"completion_fns": ["m"], "eval_name": "e", "base_eval": "e"}},
