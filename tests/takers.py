@@ -16,6 +16,7 @@ import enum
 import importlib
 import itertools
 import keyword
+import os
 import random
 import re
 import sys
@@ -150,11 +151,13 @@ FILES = itertools.count()
 
 
 def _mapped(content: dict[str, Tensor]) -> Any:
-    return tc.TensorDict(content, [2]).memmap(str(Path(FOLDER.name, str(next(FILES)))))
+    return tc.TensorDict(content, [2]).memmap(str(Path(FOLDER.name, f"{os.getpid()}-{next(FILES)}")))
 
 
 def _persistent(content: dict[str, Tensor]) -> Any:
-    return tc.PersistentTensorDict.from_dict(content, Path(FOLDER.name, f"{next(FILES)}.h5"), batch_size=[2])
+    return tc.PersistentTensorDict.from_dict(
+        content, Path(FOLDER.name, f"{os.getpid()}-{next(FILES)}.h5"), batch_size=[2]
+    )
 
 
 def _part(content: dict[str, Tensor]) -> Any:

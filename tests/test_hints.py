@@ -251,6 +251,9 @@ ELSEWHERE = {
     ("pipelines/stage.py", "map_batches(dataset, stage) takes datasets"): (
         "distributed/ray/test_datasets.py::test_a_stage_that_gets_a_dataset_says_what_takes_it"
     ),
+    ("scores/leaderboard.py", "leave the leaderboard out"): (
+        "scores/test_leaderboard.py::test_battles_are_ranked_by_themselves"
+    ),
     ("scores/missing_verdicts.py", "--missing drop leaves them out"): (
         f"{_MISSING}::test_more_than_one_percent_is_an_error_that_names_the_options"
     ),

@@ -25,8 +25,8 @@ _NUMBERS = itertools.count()
 
 
 def new(suffix: str = "") -> Path:
-    """A path that nothing is at."""
-    return Path(_ROOT.name, f"{next(_NUMBERS)}{suffix}")
+    """A path that nothing is at, also of the other processes that run tests: they are forks."""
+    return Path(_ROOT.name, f"{os.getpid()}-{next(_NUMBERS)}{suffix}")
 
 
 def error(cls: type[Exception]) -> Any:
