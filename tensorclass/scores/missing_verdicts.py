@@ -28,7 +28,7 @@ __all__ = ["MISSING", "MissingVerdictsError", "settle_missing"]
 _NONE: Final = np.zeros(0, dtype=np.int64)
 
 MISSING: Final = ("error", "wrong", "drop")
-"""What may be done about missing verdicts."""
+"""The rules for missing verdicts."""
 
 
 class MissingVerdictsError(ValueError):

@@ -21,7 +21,7 @@ from tensorclass.scores.usage import mean_usage
 __all__ = ["SEEDS", "SEEDS_SAID", "joined", "seed_of", "with_seeds"]
 
 SEEDS = ("random", "pooled", "apart")
-"""What may be asked of seeds; any other text is a pattern of their folders."""
+"""The rules for seeds. Any other text is a pattern of names of their folders."""
 
 SEEDS_SAID = "compared with the seeds as random; --seeds pooled pools them, --seeds apart takes them for models"
 """The end of the note on seeds."""
